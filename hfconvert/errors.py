@@ -1,0 +1,104 @@
+"""Everything that can go wrong for a user, with its exit code.
+
+One exception, `UserError`, carries every problem found at once. A problem has three beats: what happened
+(with file, tensor or `recipe.yaml:12:7`), the likely cause, and what to do. It is caught at the edge only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from hfconvert.findings import Finding
+
+
+class Exit(IntEnum):
+    """Exit codes of every command; part of the contract."""
+
+    OK = 0
+    VALUES = 1  # shows once values are read: a failed check, a difference, an overflow
+    RECIPE = 2  # editing the recipe or the command line mends it
+    SOURCE = 3  # only another source or adapter mends it
+    HUB = 4  # the Hub said no or could not be reached
+    RESOURCES = 5  # not enough disk or memory
+    BULK = 6  # some repositories of a bulk run failed
+    BUG = 70  # a bug of hfconvert
+    INTERRUPTED = 130  # SIGINT or SIGTERM
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One reason to stop: `what` happened, `why` probably, what to `do`.
+
+    `subject` is the file, tensor or position that it is about, and leads the message when it is set.
+    """
+
+    exit: Exit
+    check: str
+    subject: str
+    what: str
+    why: str
+    do: str
+
+    def __str__(self) -> str:
+        head = f"{self.subject}: {self.what}" if self.subject else self.what
+        beats = [head]
+        if self.why:
+            beats.append(f"  why: {self.why}")
+        if self.do:
+            beats.append(f"  do:  {self.do}")
+        return "\n".join(beats)
+
+    def finding(self) -> Finding:
+        """The problem as a finding of level `error`."""
+        message = f"{self.what} ({self.why})" if self.why else self.what
+        return Finding(
+            level="error", check=self.check, subject=self.subject, message=message, hint=self.do
+        )
+
+
+class UserError(Exception):
+    """One or more problems that a user can meet; never a bug of ours."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = problems
+
+    @property
+    def exit(self) -> Exit:
+        """The exit code: where several apply, the highest of 3, 2, 1; codes above 3 win over those."""
+        return max(problem.exit for problem in self.problems)
+
+
+def values_problem(what: str, *, why: str, do: str, subject: str = "", check: str) -> Problem:
+    """What shows once values are read (exit 1)."""
+    return Problem(exit=Exit.VALUES, check=check, subject=subject, what=what, why=why, do=do)
+
+
+def recipe_problem(
+    what: str, *, why: str, do: str, subject: str = "", check: str = "recipe"
+) -> Problem:
+    """What editing the recipe or the command line mends (exit 2)."""
+    return Problem(exit=Exit.RECIPE, check=check, subject=subject, what=what, why=why, do=do)
+
+
+def source_problem(
+    what: str, *, why: str, do: str, subject: str = "", check: str = "source"
+) -> Problem:
+    """What only another source or adapter mends (exit 3)."""
+    return Problem(exit=Exit.SOURCE, check=check, subject=subject, what=what, why=why, do=do)
+
+
+def resource_problem(
+    what: str, *, why: str, do: str, subject: str = "", check: str = "resources"
+) -> Problem:
+    """Not enough disk or memory (exit 5)."""
+    return Problem(exit=Exit.RESOURCES, check=check, subject=subject, what=what, why=why, do=do)
+
+
+def raise_any(problems: Iterable[Problem]) -> None:
+    """Raise all the problems at once; return when there are none."""
+    found = tuple(problems)
+    if found:
+        raise UserError(*found)
