@@ -8,11 +8,12 @@ where it allows: duplicate keys, holes, overlaps and sizes that differ from dtyp
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hfconvert.errors import Problem, UserError, source_problem
+from hfconvert.errors import Problem, UserError, raise_any, source_problem
 from hfconvert.tensors.dtype import STORED
 from hfconvert.tensors.lazy import TensorSpec
 from hfconvert.tensors.source import ByteSource, read
@@ -93,9 +94,8 @@ def _document(source: ByteSource, text: bytes) -> dict[str, Any]:
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) < len(pairs):
-        seen: set[str] = set()
-        twice = [key for key, _ in pairs if key in seen or seen.add(key)]
-        raise ValueError(f"the key {twice[0]!r} stands twice")
+        counts = Counter(key for key, _ in pairs)
+        raise ValueError(f"the key {max(counts, key=lambda key: counts[key])!r} stands twice")
     return document
 
 
@@ -110,12 +110,9 @@ def _metadata(source: ByteSource, value: object) -> dict[str, str] | None:
 def _laid_out(
     source: ByteSource, document: dict[str, Any], metadata: dict[str, str] | None, data_start: int
 ) -> Header:
-    entries, problems = [], []
-    for name, value in document.items():
-        entry = _entry(source, name, value, data_start)
-        (problems if isinstance(entry, Problem) else entries).append(entry)  # type: ignore[arg-type]
-    if problems:
-        raise UserError(*problems)
+    found = [_entry(source, name, value, data_start) for name, value in document.items()]
+    raise_any(item for item in found if isinstance(item, Problem))
+    entries = [item for item in found if isinstance(item, HeaderEntry)]
     entries.sort(key=lambda entry: (entry.start, entry.spec.nbytes))
     position = data_start
     for entry in entries:

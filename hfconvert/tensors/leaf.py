@@ -82,8 +82,7 @@ class Leaf:
     def where(self, mesh: Mesh) -> Iterator[Place]:
         """One place: element numbers are the sum of coordinates times strides."""
         steps = tuple(
-            coordinates * stride
-            for coordinates, stride in zip(mesh, self.strides, strict=True)
+            coordinates * stride for coordinates, stride in zip(mesh, self.strides, strict=True)
         )
         select = tuple(np.arange(len(coordinates)) for coordinates in mesh)
         unit = self.spec.dtype.itemsize
