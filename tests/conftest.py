@@ -5,14 +5,11 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
@@ -27,7 +24,16 @@ OFFLINE = {
     "COLUMNS": "120",
     "TOKENIZERS_PARALLELISM": "false",
 }
-SWEPT = ("HF_", "HUGGING_FACE_", "HUGGINGFACE_", "TRANSFORMERS_", "HFC_", "GITHUB_", "FORCE_COLOR", "CLICOLOR")
+SWEPT = (
+    "HF_",
+    "HUGGING_FACE_",
+    "HUGGINGFACE_",
+    "TRANSFORMERS_",
+    "HFC_",
+    "GITHUB_",
+    "FORCE_COLOR",
+    "CLICOLOR",
+)
 
 
 def _sweep() -> None:
@@ -55,7 +61,7 @@ def caches(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def loopback_only(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refuse every connection that is not to this machine, and every look-up of another's name."""
     connect, connect_ex, getaddrinfo = (
         socket.socket.connect,
@@ -78,7 +84,6 @@ def loopback_only(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(socket.socket, "connect", checked_connect)
     monkeypatch.setattr(socket.socket, "connect_ex", checked_connect_ex)
     monkeypatch.setattr(socket, "getaddrinfo", checked_getaddrinfo)
-    yield
 
 
 def _refuse_unless_local(family: int, address: Any) -> None:
