@@ -22,6 +22,7 @@ OFFLINE = {
     "NO_COLOR": "1",
     "TERM": "dumb",
     "COLUMNS": "120",
+    "OMP_NUM_THREADS": "1",  # workers of pytest-xdist share the cores
     "TOKENIZERS_PARALLELISM": "false",
 }
 SWEPT = (
