@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
-from pathlib import Path
+import tempfile
 from typing import Any
 
 import pytest
@@ -37,10 +37,14 @@ SWEPT = (
 )
 
 
+HOME = tempfile.TemporaryDirectory(prefix="hfconvert-home-")
+
+
 def _sweep() -> None:
     for name in [name for name in os.environ if name.startswith(SWEPT)]:
         del os.environ[name]
-    os.environ.update(OFFLINE)
+    os.environ.update(OFFLINE, HOME=HOME.name, HF_HOME=f"{HOME.name}/huggingface")
+    os.environ["XDG_CACHE_HOME"] = f"{HOME.name}/.cache"
 
 
 # At import, not in a fixture: the libraries read these once, when a test module imports them.
@@ -51,14 +55,9 @@ settings.register_profile("slow", deadline=None, database=None, max_examples=200
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 
-@pytest.fixture(autouse=True, scope="session")
-def caches(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home and caches of this session's own, for this process and those that it starts."""
-    home = tmp_path_factory.mktemp("home")
-    os.environ["HOME"] = str(home)
-    os.environ["XDG_CACHE_HOME"] = str(home / ".cache")
-    os.environ["HF_HOME"] = str(home / "huggingface")
-    return home
+def pytest_unconfigure() -> None:
+    """Remove the home that this process and those it started had."""
+    HOME.cleanup()
 
 
 @pytest.fixture(autouse=True)

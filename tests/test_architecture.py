@@ -25,7 +25,8 @@ def tracked() -> list[Path]:
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listing = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
     if listing.returncode:
-        return [path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file()]
+        found = (path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file())
+        return [path for path in found if not path.parts[0].startswith(".")]
     return [Path(name) for name in listing.stdout.decode().split("\0") if name]
 
 
