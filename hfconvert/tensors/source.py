@@ -62,9 +62,11 @@ class LocalFile:
 
     def readinto(self, buffer: memoryview, offset: int) -> None:
         """Fill the buffer from `offset` on, in as many reads as the system needs."""
-        descriptor = self._descriptor()
         while buffer.nbytes:
-            count = os.preadv(descriptor, [buffer], offset)
+            try:
+                count = os.preadv(self._descriptor(), [buffer], offset)
+            except OSError as error:
+                raise UserError(self._unreadable(error)) from error
             if count == 0:
                 raise UserError(self._changed(f"it ends at byte {offset}"))
             buffer, offset = buffer[count:], offset + count
@@ -88,6 +90,14 @@ class LocalFile:
                 weakref.finalize(self, os.close, descriptor)
                 self._opened.append(descriptor)
             return self._opened[0]
+
+    def _unreadable(self, error: OSError) -> Problem:
+        return source_problem(
+            f"the file cannot be read: {error.strerror}",
+            why="it has no read permission, or the disk under it fails",
+            do="make it readable, or fetch it again",
+            subject=str(self.path),
+        )
 
     def _changed(self, how: str) -> Problem:
         return source_problem(

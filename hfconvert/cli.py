@@ -1,0 +1,247 @@
+"""The commands. Each loads, acts and reports; this is the only place that exits.
+
+What a command needs is imported when it runs, so that `--help` is quick and nothing imports torch unasked.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hfconvert.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from hfconvert.console import Console
+    from hfconvert.recipe import Recipe
+
+app = typer.Typer(
+    name="hfconvert",
+    help="Convert checkpoints to safetensors without executing them, and prove the result.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+RecipeArgument = Annotated[Path, typer.Argument(metavar="RECIPE", help="The recipe, a YAML file.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY.PATH=VALUE", help="Change the recipe; the value is YAML. Repeatable."
+    ),
+]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", metavar="DIR", help="The output folder.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Say more.")]
+QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Say only what went wrong.")]
+
+
+@app.command()
+def run(  # noqa: PLR0913 - one parameter an option of the contract
+    recipe: RecipeArgument,
+    overrides: SetOption = None,
+    output: OutputOption = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="Write the report to a file too.")
+    ] = None,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Stop after the plan.")] = False,
+    as_json: JsonOption = False,
+    verbose: VerboseOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Convert what a recipe describes, check it, and write the output folder."""
+    from hfconvert.report.documents import failed_report_document, report_document  # noqa: PLC0415
+    from hfconvert.report.text import report_text  # noqa: PLC0415
+    from hfconvert.run import ChecksFailedError, dry_run as stop_early, run as convert  # noqa: PLC0415
+
+    console = _console(as_json, verbose, quiet)
+
+    def act() -> tuple[Mapping[str, Any], str, Exit]:
+        loaded = _load(recipe, overrides, output)
+        try:
+            done = stop_early(loaded) if dry_run else convert(loaded, console)
+        except ChecksFailedError as failed:
+            return report_document(failed.report), report_text(failed.report), Exit.VALUES
+        return report_document(done), report_text(done), Exit.OK
+
+    _answer(console, act, failed_report_document, report)
+
+
+@app.command()
+def plan(
+    recipe: RecipeArgument,
+    overrides: SetOption = None,
+    output: OutputOption = None,
+    *,
+    as_json: JsonOption = False,
+    verbose: VerboseOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Show what a run would read, make, check and write. Reads headers only."""
+    from hfconvert.report.documents import failed_plan_document, plan_document  # noqa: PLC0415
+    from hfconvert.report.text import plan_text  # noqa: PLC0415
+    from hfconvert.run import plan as make  # noqa: PLC0415
+
+    def act() -> tuple[Mapping[str, Any], str, Exit]:
+        made = make(_load(recipe, overrides, output))
+        return plan_document(made), plan_text(made), Exit.OK
+
+    _answer(_console(as_json, verbose, quiet), act, failed_plan_document)
+
+
+@app.command()
+def inspect(
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="A folder or a file.")],
+    *,
+    as_json: JsonOption = False,
+    verbose: VerboseOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Say what a folder or file is: format, tensors, ties, what its pickles ask for."""
+    from hfconvert.inspect.facts import failed_document, inspect as look  # noqa: PLC0415
+    from hfconvert.inspect.text import inspect_text  # noqa: PLC0415
+
+    def act() -> tuple[Mapping[str, Any], str, Exit]:
+        document = look(what)
+        return document, inspect_text(document), Exit.OK
+
+    _answer(_console(as_json, verbose, quiet), act, failed_document)
+
+
+@app.command()
+def schema(
+    name: Annotated[str, typer.Argument(metavar="[recipe|bulk]", help="Which schema.")] = "recipe",
+) -> None:
+    """Print the JSON Schema of the recipe, or of the bulk file."""
+    from hfconvert.errors import recipe_problem  # noqa: PLC0415
+    from hfconvert.recipe.schema import SCHEMAS  # noqa: PLC0415
+
+    def act() -> tuple[Mapping[str, Any], str, Exit]:
+        if name not in SCHEMAS:
+            known = " and ".join(SCHEMAS)
+            raise UserError(
+                recipe_problem(
+                    f"there is no schema called {name!r}", why=f"there are {known}", do="name one"
+                )
+            )
+        return SCHEMAS[name](), "", Exit.OK
+
+    _answer(_console(as_json=True, verbose=False, quiet=False), act, None)
+
+
+@app.callback(invoke_without_command=True)
+def _version(
+    *,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        from hfconvert import __version__  # noqa: PLC0415
+        from hfconvert.console import Console  # noqa: PLC0415
+
+        Console().result(f"hfconvert {__version__}")
+        raise typer.Exit
+
+
+def main() -> int:
+    """The console script: the exit code of the command that the arguments name."""
+    signal.signal(signal.SIGTERM, _interrupted)
+    try:
+        app(standalone_mode=False)
+    except typer.Exit as finished:
+        return finished.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("\ninterrupted: what is complete is kept beside the output; run again to go on\n")
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        return Exit.OK
+    except Exception as error:  # noqa: BLE001 - the edge: what is left is a bug of ours
+        return _unforeseen(error)
+    return Exit.OK
+
+
+Act = Callable[[], tuple[Mapping[str, Any], str, Exit]]
+OnFailure = Callable[[UserError], Mapping[str, Any]]
+
+
+def _answer(
+    console: Console, act: Act, on_failure: OnFailure | None, copy_to: Path | None = None
+) -> None:
+    """Act, then put the document or the text where it belongs, and exit with the code."""
+    try:
+        document, text, code = act()
+    except UserError as error:
+        for problem in error.problems:
+            console.problem(problem)
+        document, text, code = on_failure(error) if on_failure else {}, "", error.exit
+    if copy_to is not None and document:
+        _write(copy_to, document)
+    if console.as_json and document:
+        console.document(document)
+    elif text:
+        console.result(text)
+    raise typer.Exit(code)
+
+
+def _load(recipe: Path, overrides: Sequence[str] | None, output: Path | None) -> Recipe:
+    from hfconvert.recipe import load  # noqa: PLC0415
+
+    loaded = load(recipe, tuple(overrides or ()))
+    if output is None:
+        return loaded
+    return loaded.model_copy(update={"output": loaded.output.model_copy(update={"path": output})})
+
+
+def _console(as_json: bool, verbose: bool, quiet: bool) -> Console:  # noqa: FBT001
+    from hfconvert.console import Console  # noqa: PLC0415
+
+    return Console(verbosity=-1 if quiet else int(verbose), as_json=as_json)
+
+
+def _write(path: Path, document: Mapping[str, Any]) -> None:
+    from hfconvert.errors import recipe_problem  # noqa: PLC0415
+
+    try:
+        path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UserError(
+            recipe_problem(
+                f"the report cannot be written to {path}: {error.strerror}",
+                why="its folder does not exist or is read-only",
+                do="choose another place with --report",
+                subject="--report",
+            )
+        ) from error
+
+
+def _interrupted(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _unforeseen(error: Exception) -> int:
+    """A usage error of the command line (2), or a bug of ours (70) with a log to paste."""
+    usage = getattr(error, "show", None)
+    if usage is not None:
+        usage()
+        return int(getattr(error, "exit_code", Exit.RECIPE))
+    from hfconvert.machine import versions  # noqa: PLC0415
+
+    log = "".join(traceback.format_exception(error))
+    used = ", ".join(f"{name} {number}" for name, number in versions().items())
+    sys.stderr.write(
+        f"error: this is a bug of hfconvert\n  why: {type(error).__name__}: {error}\n"
+        f"  do:  report it with what follows\n--- log ---\n{used}\n{log}--- end ---\n"
+    )
+    return Exit.BUG

@@ -1,0 +1,100 @@
+"""The only place that prints: one document on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hfconvert.errors import Problem
+from hfconvert.findings import Finding
+from hfconvert.report.sizes import human
+
+
+class Advance(Protocol):
+    """Told how many more bytes are done; may be called from several threads."""
+
+    def __call__(self, nbytes: int, /) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """How much a command says: `verbosity` is -1 quiet, 0 normal, 1 verbose; `as_json` keeps stdout for JSON."""
+
+    verbosity: int = 0
+    as_json: bool = False
+
+    def document(self, document: Mapping[str, Any]) -> None:
+        """Put the one JSON document of a command on stdout."""
+        sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+
+    def result(self, text: str) -> None:
+        """Put the text that a command was asked for on stdout."""
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+    def note(self, text: str) -> None:
+        """Say what is going on, unless quiet."""
+        if self.verbosity >= 0:
+            self._err(text)
+
+    def detail(self, text: str) -> None:
+        """Say what only those who asked for it want to know."""
+        if self.verbosity >= 1:
+            self._err(text)
+
+    def finding(self, finding: Finding) -> None:
+        """A finding: warnings always, notes when verbose."""
+        subject = f"{finding.subject}: " if finding.subject else ""
+        hint = f"\n  {finding.hint}" if finding.hint else ""
+        text = f"{finding.level}: {subject}{finding.message}{hint}"
+        if finding.level == "info":
+            self.detail(text)
+        else:
+            self._err(text)
+
+    def problem(self, problem: Problem) -> None:
+        """A reason to stop, in three beats; said however quiet."""
+        self._err(f"error: {problem}")
+
+    @contextmanager
+    def progress(self, label: str, total: int) -> Iterator[Advance]:
+        """Show how many of `total` bytes are done: a bar on a terminal, nothing elsewhere."""
+        if self.verbosity < 0 or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+            yield lambda _nbytes: None
+            return
+        with _bar(label, total) as advance:
+            yield advance
+
+    def _err(self, text: str) -> None:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+
+@contextmanager
+def _bar(label: str, total: int) -> Iterator[Advance]:
+    """A bar of rich, imported here because most runs show none."""
+    from rich.console import Console as Terminal  # noqa: PLC0415 - only where a bar is shown
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    columns = (TextColumn(label), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    lock = threading.Lock()
+    with Progress(*columns, console=Terminal(stderr=True), transient=True) as progress:
+        task = progress.add_task(label, total=total)
+
+        def advance(nbytes: int, /) -> None:
+            with lock:
+                progress.advance(task, nbytes)
+
+        yield advance
+
+
+def bytes_line(name: str, nbytes: int, text: str) -> str:
+    """One line about a file: its name, size and what is said of it."""
+    return f"{name}  {human(nbytes)}  {text}"

@@ -1,0 +1,141 @@
+"""What depends on values is decided here, once, before the plan: which tensors are one and the same.
+
+Two names over the same bytes in the same view are a tie; so are an input embedding and a head of equal
+values where the configuration says that they are tied (pickles often break the aliasing). One name of a tie
+is written. Disjoint slices of one storage are independent tensors; partial overlaps are copied, and said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hfconvert.findings import Finding, info, warning
+from hfconvert.readers.config import ties_embeddings
+from hfconvert.tensors.box import full
+from hfconvert.tensors.checkpoint import Checkpoint, Entry
+from hfconvert.tensors.compare import same_values
+from hfconvert.tensors.leaf import Leaf
+
+_SHARED = re.compile(r"(^|\.)shared(\.|$)")
+_EMBEDDING = re.compile(r"(^|\.)(wte|tok_embeddings?|[a-z_]*embed[a-z_]*)(\.|$)", re.IGNORECASE)
+_HEAD = re.compile(r"(^|\.)(lm_head|head|output_layer|output|predictions|decoder|embed_out)(\.|$)")
+_INPUT = re.compile(r"(embed_tokens|word_embeddings?|tok_embeddings?|wte|shared)\.weight$")
+_OUTPUT = re.compile(r"(lm_head|embed_out|output_layer|predictions\.decoder|lm_head\.decoder)\.weight$")
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """Two names of one tensor: the one that is written, and the one that a loader restores from it."""
+
+    kept: str
+    dropped: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A checkpoint whose tensors are all independent, the ties that were found, and what was decided."""
+
+    checkpoint: Checkpoint
+    ties: tuple[Tie, ...]
+    findings: tuple[Finding, ...]
+
+
+def decide(checkpoint: Checkpoint, config: Mapping[str, Any] | None) -> Decided:
+    """Find ties and overlaps; keep one name of each tie. Reads values only of embedding and head pairs."""
+    ties = _by_storage(checkpoint)
+    findings = [info("ties", tie.dropped, f"is {tie.kept}: one storage, written once") for tie in ties]
+    if ties_embeddings(config):
+        dropped = {tie.dropped for tie in ties}
+        left = {name: entry for name, entry in checkpoint.items() if name not in dropped}
+        equal, said = _by_value(left)
+        ties, findings = [*ties, *equal], [*findings, *said]
+    findings += _overlaps(checkpoint)
+    gone = {tie.dropped for tie in ties}
+    kept = {name: entry for name, entry in checkpoint.items() if name not in gone}
+    return Decided(checkpoint.with_entries(kept), tuple(ties), tuple(findings))
+
+
+def kept_name(names: Iterable[str]) -> str:
+    """Of several names of one tensor, the one to write: the input embedding before the head.
+
+    Among equals the shorter path, then the earlier name; this is what transformers' own lists of tied
+    weights come to for its text models (`lm_head.bias` over `lm_head.decoder.bias`).
+    """
+    candidates = list(names)
+    return min(candidates, key=lambda name: (*_preference(name), candidates.index(name)))
+
+
+def _preference(name: str) -> tuple[int, int]:
+    if _SHARED.search(name):
+        role = 0
+    elif _HEAD.search(name) and not _INPUT.search(name):
+        role = 3
+    else:
+        role = 1 if _EMBEDDING.search(name) else 2
+    return role, name.count(".")
+
+
+def _by_storage(checkpoint: Checkpoint) -> list[Tie]:
+    groups: dict[object, list[str]] = {}
+    for name, entry in checkpoint.items():
+        tensor = entry.tensor
+        if isinstance(tensor, Leaf) and tensor.spec.nbytes:
+            key = (tensor.source.name, tensor.start, tensor.strides, tensor.spec)
+            groups.setdefault(key, []).append(name)
+    ties = []
+    for names in groups.values():
+        kept = kept_name(names)
+        ties += [Tie(kept, name) for name in names if name != kept]
+    return ties
+
+
+def _by_value(entries: Mapping[str, Entry]) -> tuple[list[Tie], list[Finding]]:
+    ties, findings = [], []
+    inputs = [name for name in entries if _INPUT.search(name)]
+    for head in (name for name in entries if _OUTPUT.search(name)):
+        alike = [name for name in inputs if entries[name].tensor.spec == entries[head].tensor.spec]
+        equal = [name for name in alike if same_values(entries[name].tensor, entries[head].tensor)]
+        if equal:
+            ties.append(Tie(equal[0], head))
+            message = f"is {equal[0]}: equal values under a tied configuration, written once"
+            findings.append(info("ties", head, message))
+        elif inputs:
+            findings.append(
+                warning(
+                    "ties",
+                    head,
+                    f"differs from {inputs[0]}, though the configuration says that they are tied",
+                    "loaders that obey the configuration ignore this tensor; "
+                    "set tie_word_embeddings to false if it was trained apart",
+                )
+            )
+    return ties, findings
+
+
+def _overlaps(checkpoint: Checkpoint) -> list[Finding]:
+    """Views that share some bytes without being the same view."""
+    spans: dict[str, list[tuple[int, int, str]]] = {}
+    seen = set()
+    for name, entry in checkpoint.items():
+        tensor = entry.tensor
+        if not isinstance(tensor, Leaf) or not tensor.spec.nbytes:
+            continue
+        ranges = list(tensor.needs(full(tensor.extent)))
+        span = (ranges[0].start, ranges[-1].stop)
+        if (tensor.source.name, *span) not in seen:
+            seen.add((tensor.source.name, *span))
+            spans.setdefault(tensor.source.name, []).append((*span, name))
+    sharing = []
+    for places in spans.values():
+        places.sort()
+        for (_, stop, name), (start, _, other) in zip(places, places[1:], strict=False):
+            if start < stop:
+                sharing.append(f"{name} and {other}")
+    if not sharing:
+        return []
+    shown = "; ".join(sharing[:5]) + (f"; and {len(sharing) - 5} more" if len(sharing) > 5 else "")
+    message = f"these views lie over common bytes without being the same; each is copied: {shown}"
+    return [info("ties", "", message, "the result can be larger than the source")]

@@ -1,0 +1,114 @@
+"""What makes two conversions the same: the digest.
+
+sha256 over the canonical recipe, the names, specs and places of what is read, and the content of every file
+that is read. Neither the source's path nor its commit nor the version of hfconvert has a part in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Event
+from typing import Any
+
+from hfconvert.hashing import hash_file
+from hfconvert.shards import Shard
+from hfconvert.tensors.box import full
+from hfconvert.tensors.source import LocalFile
+
+FORMAT = 1  # raised when the same inputs come to mean other output bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A local file that was hashed: the sha256 holds while path, size and modification time do."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    sha256: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The identity as `hfconvert.json` remembers it."""
+        return {
+            "path": self.path,
+            "size": self.size,
+            "mtime_ns": self.mtime_ns,
+            "sha256": self.sha256,
+        }
+
+
+Remembered = Mapping[tuple[str, int, int], str]
+
+
+def digest_of(canonical: Mapping[str, Any], shards: Iterable[Shard], files: Mapping[str, Any]) -> str:
+    """The digest; `files` gives the content identity of every file by its name within the source."""
+    document = {
+        "format": FORMAT,
+        "recipe": canonical,
+        "tensors": list(_described(shards)),
+        "files": files,
+    }
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def remembered(record: Mapping[str, Any] | None) -> Remembered:
+    """The hashes that an earlier run recorded; entries of another form are passed over."""
+    known: dict[tuple[str, int, int], str] = {}
+    files = record.get("files") if record else None
+    for item in files if isinstance(files, list) else []:
+        try:
+            known[item["path"], item["size"], item["mtime_ns"]] = item["sha256"]
+        except (TypeError, KeyError):
+            continue
+    return known
+
+
+def unknown_bytes(files: Iterable[LocalFile], known: Remembered) -> int:
+    """Bytes that must be read to know the content of the files."""
+    return sum(file.size for file in files if _key(file) not in known)
+
+
+def identify(
+    files: Iterable[LocalFile], known: Remembered, stop: Event | None = None
+) -> tuple[Identity, ...]:
+    """Hash every file that is not remembered."""
+    stopped = (stop or Event()).is_set
+    return tuple(
+        Identity(*_key(file), known.get(_key(file)) or hash_file(file.path, stopped))
+        for file in files
+    )
+
+
+@contextmanager
+def identifying(
+    files: Iterable[LocalFile], known: Remembered
+) -> Iterator[Future[tuple[Identity, ...]]]:
+    """Hash the files on a thread beside the work; it ends with the block, done or not."""
+    stop = Event()
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            yield pool.submit(identify, files, known, stop)
+        finally:
+            stop.set()
+
+
+def _key(file: LocalFile) -> tuple[str, int, int]:
+    return (str(file.path.resolve()), file.size, file.mtime_ns)
+
+
+def _described(shards: Iterable[Shard]) -> Iterator[list[Any]]:
+    for shard in shards:
+        for placed in shard.tensors:
+            tensor = placed.entry.tensor
+            places = [
+                [part.source.name, part.start, part.stop]
+                for part in tensor.needs(full(tensor.extent))
+            ]
+            spec = tensor.spec
+            yield [placed.name, shard.file, spec.dtype.code, list(spec.shape), places]

@@ -1,0 +1,179 @@
+"""The plan: every output file with the place of every tensor, fixed before the first byte is copied.
+
+It is a frozen value: what `hfconvert plan` prints is what `hfconvert run` executes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hfconvert.decide import Tie, decide
+from hfconvert.digest import Identity, digest_of
+from hfconvert.errors import Problem, raise_any
+from hfconvert.findings import Finding, info
+from hfconvert.keymap.apply import apply
+from hfconvert.keymap.coverage import check_coverage
+from hfconvert.keymap.fold import listed
+from hfconvert.readers.config import read_config
+from hfconvert.readers.contents import PickleFacts
+from hfconvert.readers.load import Found, Wanted, load
+from hfconvert.readers.side_files import side_files
+from hfconvert.recipe import Recipe
+from hfconvert.recipe.not_built import not_built
+from hfconvert.shards import BLOCK, WORKERS, Shard, TextFile, output_stem, shard_files
+from hfconvert.tensors.checkpoint import Checkpoint, Dropped
+from hfconvert.tensors.source import LocalFile
+from hfconvert.tensors.unreadable import Unreadable
+
+# What the process itself holds: interpreter, numpy, models of the recipe, headers of usual size.
+PROCESS_BYTES = 56 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything that a run will read, make, copy and leave out."""
+
+    canonical: Mapping[str, Any]
+    path: str
+    format: str
+    sources: tuple[LocalFile, ...]
+    pickles: tuple[tuple[str, PickleFacts], ...]
+    shards: tuple[Shard, ...]
+    texts: tuple[TextFile, ...]
+    copies: tuple[LocalFile, ...]
+    dropped: tuple[Dropped, ...]
+    ties: tuple[Tie, ...]
+    findings: tuple[Finding, ...]
+    digest: str | None = None
+
+    @property
+    def files(self) -> tuple[LocalFile, ...]:
+        """Every file that is read or copied."""
+        return (*self.sources, *self.copies)
+
+    @property
+    def output_bytes(self) -> int:
+        """Bytes of all the files that will be written, the record of the run excepted."""
+        shards = sum(shard.size for shard in self.shards)
+        texts = sum(len(text.content) for text in self.texts)
+        return shards + texts + sum(copy.size for copy in self.copies)
+
+    @property
+    def peak_memory_bytes(self) -> int:
+        """What the run holds at most: the process, and for each worker a block and the largest scratch."""
+        tensors = (placed.entry.tensor for shard in self.shards for placed in shard.tensors)
+        scratch = max((tensor.scratch for tensor in tensors), default=0)
+        return PROCESS_BYTES + WORKERS * (BLOCK + scratch)
+
+    @property
+    def main_dtype(self) -> str:
+        """torch's name of the element type that most bytes have, for the name of the output."""
+        nbytes: Counter[str] = Counter()
+        for shard in self.shards:
+            for placed in shard.tensors:
+                spec = placed.entry.tensor.spec
+                nbytes[spec.dtype.torch or spec.dtype.code] += spec.nbytes
+        return nbytes.most_common(1)[0][0] if nbytes else "empty"
+
+    @property
+    def key(self) -> str:
+        """Names the work folder of this plan: as the digest, with files by path, size and time."""
+        stats = {file.name: [str(file.path), file.size, file.mtime_ns] for file in self.files}
+        return digest_of(self.canonical, self.shards, stats)
+
+    def identified(self, identities: tuple[Identity, ...]) -> Plan:
+        """The plan with its digest, once the content of every file is known."""
+        files = {
+            file.name: one.sha256 for file, one in zip(self.files, identities, strict=True)
+        }
+        return replace(self, digest=digest_of(self.canonical, self.shards, files))
+
+
+def make_plan(recipe: Recipe) -> Plan:
+    """Read headers and decide everything. UserError with all problems; nothing is written."""
+    raise_any(not_built(recipe))
+    path = _source_path(recipe)
+    found = load(path, _wanted(recipe))
+    config = read_config(found.root)
+    applied = apply(found.checkpoint, recipe.key_map or (), recipe.position)
+    check_coverage(found.checkpoint, applied.checkpoint)
+    decided = decide(applied.checkpoint, config)
+    raise_any(_unreadable(decided.checkpoint))
+    sides = side_files(found.root, (file.source.name for file in found.files), alone=path.is_file())
+    stem = output_stem(found.layout.stem, transformers="model_type" in (config or {}))
+    if recipe.output.filename != "auto":
+        stem = recipe.output.filename.removesuffix(".safetensors")
+    metadata = {**found.metadata, "format": "pt"}
+    shards, texts, oversize = shard_files(
+        decided.checkpoint, stem, recipe.output.max_shard_size, metadata
+    )
+    findings = (
+        *found.findings,
+        *applied.findings,
+        *decided.findings,
+        *oversize,
+        *_left_out(sides.left_out),
+    )
+    return Plan(
+        canonical=_canonical(recipe),
+        path=str(path),
+        format=found.format,
+        sources=tuple(file.source for file in found.files),
+        pickles=_pickles(found),
+        shards=shards,
+        texts=texts,
+        copies=sides.copied,
+        dropped=decided.checkpoint.dropped,
+        ties=decided.ties,
+        findings=findings,
+    )
+
+
+def _source_path(recipe: Recipe) -> Path:
+    path = recipe.source.path or Path()
+    return path / recipe.source.subfolder if recipe.source.subfolder else path
+
+
+def _wanted(recipe: Recipe) -> Wanted:
+    source = recipe.source
+    return Wanted(
+        files=source.files,
+        format=source.format,
+        weights=source.weights,
+        keep_indexed=source.on_duplicate == "keep-indexed",
+        refuse_dangerous=source.refuse_dangerous,
+        where_files=recipe.position("source", "files"),
+        where_weights=recipe.position("source", "weights"),
+    )
+
+
+def _canonical(recipe: Recipe) -> dict[str, Any]:
+    """The recipe as far as it decides what is written: no places, nothing about publishing or reports."""
+    document = recipe.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    document.pop("publish", None)
+    for part, keys in {"source": ("path", "repo", "revision"), "output": ("path", "disk")}.items():
+        for key in keys:
+            document.get(part, {}).pop(key, None)
+    return {key: value for key, value in document.items() if value != {}}
+
+
+def _unreadable(checkpoint: Checkpoint) -> Iterator[Problem]:
+    for entry in checkpoint.values():
+        if isinstance(entry.tensor, Unreadable):
+            yield entry.tensor.problem
+
+
+def _left_out(names: Sequence[str]) -> Iterator[Finding]:
+    if names:
+        message = f"{len(names)} files of the source are not copied: {listed(names)}"
+        yield info("files", "", message, "weights and what only training needs stay behind")
+
+
+def _pickles(found: Found) -> tuple[tuple[str, PickleFacts], ...]:
+    return tuple(
+        (file.source.name, file.contents.pickle) for file in found.files if file.contents.pickle
+    )

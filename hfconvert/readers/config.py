@@ -1,0 +1,44 @@
+"""The `config.json` beside a model's weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hfconvert.errors import UserError, source_problem
+
+CONFIG = "config.json"
+MAX_CONFIG = 16 << 20  # bytes
+
+
+def read_config(root: Path) -> Mapping[str, Any] | None:
+    """The configuration of the folder, or None where there is none. UserError (exit 3) where it is broken."""
+    path = root / CONFIG
+    if not path.is_file():
+        return None
+    try:
+        if path.stat().st_size > MAX_CONFIG:
+            raise ValueError(f"larger than {MAX_CONFIG} bytes")
+        document = json.loads(path.read_bytes())
+        if not isinstance(document, dict):
+            raise ValueError("not a JSON object")
+    except (ValueError, RecursionError) as error:
+        raise UserError(
+            source_problem(
+                f"this configuration cannot be read: {error}",
+                why="it is damaged, or a download was interrupted",
+                do="fetch it again",
+                subject=str(path),
+            )
+        ) from error
+    return document
+
+
+def ties_embeddings(config: Mapping[str, Any] | None) -> bool:
+    """Whether the configuration says in so many words that input embedding and head are one tensor."""
+    if config is None:
+        return False
+    inner = [value for value in config.values() if isinstance(value, dict)]
+    return any(part.get("tie_word_embeddings") is True for part in (config, *inner))

@@ -1,0 +1,58 @@
+"""What a reader finds in one file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hfconvert.findings import Finding
+from hfconvert.tensors.lazy import LazyTensor
+
+
+@dataclass(frozen=True, slots=True)
+class WeightSet:
+    """One set of weights of a file: names without the set's own prefix, in the order of the file."""
+
+    name: str
+    tensors: Mapping[str, LazyTensor]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all the tensors, as packed data."""
+        return sum(tensor.spec.nbytes for tensor in self.tensors.values())
+
+
+@dataclass(frozen=True, slots=True)
+class PickleImport:
+    """A name that a pickle asks for, and what it is judged to be: inert, unknown or dangerous."""
+
+    module: str
+    name: str
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class PickleFacts:
+    """What the pickle of a file asks for; nothing of it is ever imported."""
+
+    imports: tuple[PickleImport, ...]
+    stubbed: tuple[str, ...] = ()
+
+    @property
+    def dangerous(self) -> tuple[PickleImport, ...]:
+        """The imports that would run code under a loader that obeys them."""
+        return tuple(item for item in self.imports if item.verdict == "dangerous")
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """Everything that a file holds: its sets of weights, and what was learned while reading it."""
+
+    format: str
+    container: str
+    sets: tuple[WeightSet, ...]
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    pickle: PickleFacts | None = None
+    findings: tuple[Finding, ...] = ()

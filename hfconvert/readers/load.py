@@ -1,0 +1,297 @@
+"""Open the weights of a source: choose the files, read each, hold index and headers against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hfconvert.errors import (
+    Problem,
+    UserError,
+    raise_any,
+    recipe_problem,
+    source_problem,
+)
+from hfconvert.findings import Finding, info, warning
+from hfconvert.readers.contents import Contents, WeightSet
+from hfconvert.readers.formats import read_file
+from hfconvert.readers.index import Index
+from hfconvert.readers.layout import Choice, Layout, choose
+from hfconvert.tensors.checkpoint import Checkpoint, found
+from hfconvert.tensors.compare import same_values
+from hfconvert.tensors.lazy import LazyTensor
+from hfconvert.tensors.source import LocalFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the recipe says about its source, with the positions of what can be wrong."""
+
+    files: tuple[str, ...] | None = None
+    format: str = "auto"
+    weights: str | None = None
+    keep_indexed: bool = False
+    refuse_dangerous: bool = True
+    where_files: str = "source.files"
+    where_weights: str = "source.weights"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """A weight file that was opened, and what it holds."""
+
+    source: LocalFile
+    contents: Contents
+    chosen: WeightSet
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The weights of a source, under the names that they have there."""
+
+    root: Path
+    layout: Layout
+    files: tuple[OpenFile, ...]
+    checkpoint: Checkpoint
+    file_of: Mapping[str, str]
+    metadata: Mapping[str, str]
+    findings: tuple[Finding, ...]
+
+    @property
+    def format(self) -> str:
+        """The format of the files: `safetensors` or `torch`."""
+        return self.files[0].contents.format
+
+
+def load(path: Path, wanted: Wanted) -> Found:
+    """Open the weights at a path, a folder or one file. UserError (exit 2 or 3) with all that is wrong."""
+    root, choice = _choose(path, wanted)
+    found_one = _open(root, choice.layout, wanted)
+    findings = [*choice.findings, *found_one.findings]
+    if choice.twin and wanted.files is None:
+        findings.append(_compare_twin(found_one, _open(root, choice.twin, wanted)))
+    return Found(
+        root,
+        choice.layout,
+        found_one.files,
+        found_one.checkpoint,
+        found_one.file_of,
+        found_one.metadata,
+        tuple(findings),
+    )
+
+
+def _choose(path: Path, wanted: Wanted) -> tuple[Path, Choice]:
+    if path.is_dir():
+        return path, choose(path, wanted.files, wanted.where_files)
+    if path.is_file():
+        family = "safetensors" if path.suffix == ".safetensors" else "torch"
+        return path.parent, Choice(Layout(path.stem, family, (path.name,)), None, ())  # type: ignore[arg-type]  # a literal
+    raise UserError(
+        source_problem(
+            "there is no such file or folder",
+            why="the path is misspelt, or relative to another folder (recipes: to the recipe)",
+            do="correct source.path",
+            subject=str(path),
+        )
+    )
+
+
+def _open(root: Path, layout: Layout, wanted: Wanted) -> Found:
+    _check_present(root, layout)
+    problems: list[Problem] = []
+    opened: list[tuple[LocalFile, Contents]] = []
+    for name in layout.files:
+        source = LocalFile.of(root / name, name)
+        try:
+            opened.append((source, read_file(source, wanted.format)))
+        except UserError as error:
+            problems += error.problems
+    raise_any(problems)
+    files = [OpenFile(source, contents, _chosen(source, contents, wanted)) for source, contents in opened]
+    raise_any(_dangers(files, wanted))
+    tensors, file_of, findings = _together(layout, files, wanted)
+    findings += [finding for file in files for finding in file.contents.findings]
+    if layout.index:
+        findings += _check_index(layout.index, files)
+    metadata, clashes = _metadata(files)
+    checkpoint = found(tensors)
+    return Found(
+        root, layout, tuple(files), checkpoint, file_of, metadata, tuple(findings + clashes)
+    )
+
+
+def _check_present(root: Path, layout: Layout) -> None:
+    missing = [name for name in layout.files if not (root / name).is_file()]
+    raise_any(
+        source_problem(
+            "this file is missing",
+            why=f"{layout.label} needs it; a download may have been interrupted",
+            do="fetch it again, then run again",
+            subject=str(root / name),
+        )
+        for name in missing
+    )
+
+
+def _chosen(source: LocalFile, contents: Contents, wanted: Wanted) -> WeightSet:
+    """The set of weights to read: the one that the recipe names, the format's own, or the only one."""
+    sets = contents.sets
+    if wanted.weights is not None:
+        for candidate in sets:
+            if candidate.name == wanted.weights:
+                return candidate
+        raise UserError(
+            recipe_problem(
+                f"{source.name} has no set of weights called {wanted.weights!r}",
+                why="the name is misspelt, or the file is of another kind",
+                do=f"it has: {_listed(sets)}",
+                subject=wanted.where_weights,
+            )
+        )
+    if len(sets) == 1:
+        return sets[0]
+    raise UserError(
+        recipe_problem(
+            f"{source.name} holds several sets of weights: {_listed(sets)}",
+            why="training checkpoints keep averaged or wrapped copies beside the model",
+            do="choose one with source.weights",
+            subject=wanted.where_weights,
+        )
+    )
+
+
+def _listed(sets: Iterable[WeightSet]) -> str:
+    return ", ".join(
+        f"{one.name or '(top)'} ({len(one.tensors)} tensors, {one.nbytes} bytes)" for one in sets
+    )
+
+
+def _dangers(files: Iterable[OpenFile], wanted: Wanted) -> Iterable[Problem]:
+    if not wanted.refuse_dangerous:
+        return
+    for file in files:
+        dangerous = file.contents.pickle.dangerous if file.contents.pickle else ()
+        if dangerous:
+            names = ", ".join(f"{item.module}.{item.name}" for item in dangerous)
+            yield source_problem(
+                f"its pickle asks for {names}",
+                why="opened by an ordinary loader, this file would run code; here nothing was run",
+                do="do not trust this file; source.refuse_dangerous: false reads its tensors all the same",
+                subject=str(file.source.path),
+                check="pickle",
+            )
+
+
+def _together(
+    layout: Layout, files: Iterable[OpenFile], wanted: Wanted
+) -> tuple[dict[str, LazyTensor], dict[str, str], list[Finding]]:
+    """All the tensors of all the files; a name in two files must hold the same bytes in both."""
+    tensors: dict[str, LazyTensor] = {}
+    file_of: dict[str, str] = {}
+    findings: list[Finding] = []
+    problems: list[Problem] = []
+    for file in files:
+        for name, tensor in file.chosen.tensors.items():
+            if name not in tensors:
+                tensors[name], file_of[name] = tensor, file.source.name
+                continue
+            indexed = layout.index.weight_map.get(name) if layout.index else None
+            both = f"{file_of[name]} and {file.source.name}"
+            equal = same_values(tensors[name], tensor)
+            if equal or wanted.keep_indexed:
+                values = "equal values" if equal else "different values"
+                if indexed == file.source.name:
+                    tensors[name], file_of[name] = tensor, file.source.name
+                kept = f"the one of {file_of[name]} is kept"
+                findings.append(warning("source", name, f"stored in {both} with {values}; {kept}"))
+                continue
+            problems.append(
+                source_problem(
+                    f"stored in both {both}, with different values",
+                    why="two checkpoints were mixed, or an overlay was written beside its base",
+                    do="remove one of them, or say source.on_duplicate: keep-indexed",
+                    subject=name,
+                )
+            )
+    raise_any(problems)
+    return tensors, file_of, findings
+
+
+def _check_index(index: Index, files: Iterable[OpenFile]) -> list[Finding]:
+    """Hold index and headers against each other, both ways. UserError (exit 3) for every difference."""
+    opened = list(files)
+    held = {file.source.name: file.chosen.tensors for file in opened}
+    problems = [
+        _stale(index, name, f"the index maps it to {shard}, which does not hold it")
+        for name, shard in index.weight_map.items()
+        if name not in held[shard]
+    ]
+    problems += [
+        _stale(index, name, f"{shard} holds it, but the index does not name it")
+        for shard, tensors in held.items()
+        for name in tensors
+        if name not in index.weight_map
+    ]
+    raise_any(problems)
+    sizes = {name: tensor.spec.nbytes for tensors in held.values() for name, tensor in tensors.items()}
+    if index.total_size in (None, sum(sizes.values()), _owned(opened)):
+        return []
+    message = f"total_size is {index.total_size}, its tensors have {sum(sizes.values())} bytes"
+    return [warning("source", index.file, message, "the index that is written has the right figure")]
+
+
+def _owned(files: Iterable[OpenFile]) -> int:
+    """Bytes of all the tensors with those that share all their bytes counted once."""
+    seen: dict[tuple[object, ...], int] = {}
+    for file in files:
+        for name, tensor in file.chosen.tensors.items():
+            ranges = tuple(tensor.needs(tuple((0, size) for size in tensor.extent)))
+            key = tuple((part.source.name, part.start, part.stop) for part in ranges) or (name,)
+            seen[key] = tensor.spec.nbytes
+    return sum(seen.values())
+
+
+def _stale(index: Index, name: str, what: str) -> Problem:
+    return source_problem(
+        what,
+        why=f"{index.file} was written for other shards",
+        do="fetch index and shards of the same commit",
+        subject=name,
+        check="names",
+    )
+
+
+def _metadata(files: Iterable[OpenFile]) -> tuple[dict[str, str], list[Finding]]:
+    """The metadata of all the files; where two disagree, the first is kept and that is said."""
+    merged: dict[str, str] = {}
+    findings = []
+    for file in files:
+        for key, value in file.contents.metadata.items():
+            if merged.setdefault(key, value) != value:
+                message = f"metadata {key!r} differs between shards; the first value is kept"
+                findings.append(warning("source", file.source.name, message))
+    return merged, findings
+
+
+def _compare_twin(chosen: Found, twin: Found) -> Finding:
+    """Safetensors beside pickles must hold the same values: equal ones are said, others are exit 3."""
+    common = [name for name in chosen.checkpoint if name in twin.checkpoint]
+    different = [
+        name
+        for name in common
+        if not same_values(chosen.checkpoint[name].tensor, twin.checkpoint[name].tensor)
+    ]
+    if different or not common:
+        listed = ", ".join(different[:5]) or "no common names"
+        raise UserError(
+            source_problem(
+                f"{chosen.layout.label} and {twin.layout.label} hold different weights: {listed}",
+                why="one of them was replaced without the other",
+                do="name the right one in source.files",
+                subject=str(chosen.root),
+            )
+        )
+    message = f"{twin.layout.label} holds the same values for {len(common)} names; it is not read"
+    return info("source", chosen.layout.label, message)

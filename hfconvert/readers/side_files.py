@@ -1,0 +1,105 @@
+"""Files beside the weights: configuration, tokenizer, processor, template, custom code, papers.
+
+They are copied byte for byte. Weights in any format and what only a training run needs are left out, and
+what is left out is listed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from hfconvert.readers.layout import NO_WEIGHTS
+from hfconvert.tensors.source import LocalFile
+
+# Weights of any framework, and their indexes.
+_WEIGHTS = (
+    "*.safetensors",
+    "*.bin",
+    "*.pt",
+    "*.pth",
+    "*.ckpt",
+    "*.pkl",
+    "*.h5",
+    "*.msgpack",
+    "*.onnx",
+    "*.onnx_data",
+    "*.gguf",
+    "*.ggml",
+    "*.ot",
+    "*.tflite",
+    "*.distcp",
+    "*.nemo",
+    "*.index.json",
+    "tf_model.*",
+    "model.ckpt.*",
+)
+_TRAINING = tuple(pattern for pattern in NO_WEIGHTS if pattern != "tokenizer*") + (
+    "trainer_state.json",
+    "events.out.tfevents.*",
+    "hfconvert.json",
+    "*.part",
+)
+_FOLDERS = (".*", "checkpoint-*", "global_step*", "iter_*", "runs", "logs", "__pycache__", "wandb")
+# Beside a single file that was named, only files that loaders know by name belong to it.
+_KNOWN = (
+    "config.json",
+    "generation_config.json",
+    "*tokenizer*.json",
+    "tokenizer.model",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.*",
+    "merges.txt",
+    "*processor_config.json",
+    "chat_template.*",
+    "adapter_config.json",
+    "README.md",
+    "LICENSE*",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SideFiles:
+    """Files to copy, by their place within the source, and the names of those that are left out."""
+
+    copied: tuple[LocalFile, ...]
+    left_out: tuple[str, ...]
+
+
+def side_files(root: Path, read: Iterable[str], *, alone: bool) -> SideFiles:
+    """The side files of a folder whose weights are the files `read`.
+
+    `alone` says that one file was named and not its folder: then only files with names that loaders know
+    are taken, and nothing is said of the others.
+    """
+    weights = set(read)
+    copied, left_out = [], []
+    for name in sorted(_walk(root, deep=not alone)):
+        if name in weights:
+            continue
+        if alone:
+            if _matches(name, _KNOWN):
+                copied.append(LocalFile.of(root / name, name))
+        elif _matches(name.rpartition("/")[2], (*_WEIGHTS, *_TRAINING)):
+            left_out.append(name)
+        else:
+            copied.append(LocalFile.of(root / name, name))
+    return SideFiles(tuple(copied), tuple(left_out))
+
+
+def _walk(root: Path, *, deep: bool) -> Iterator[str]:
+    """Files below a folder by their place in it; links to folders are not followed."""
+    for folder, folders, files in os.walk(root):
+        folders[:] = [name for name in sorted(folders) if deep and not _matches(name, _FOLDERS)]
+        for name in files:
+            path = Path(folder) / name
+            if path.is_file() and not name.startswith("."):
+                yield path.relative_to(root).as_posix()
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

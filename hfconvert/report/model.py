@@ -1,0 +1,39 @@
+"""The report of a run: one frozen value, from which every form is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hfconvert.checks.result import Check
+from hfconvert.findings import Finding
+from hfconvert.plan import Plan
+
+Status = Literal["converted", "up-to-date", "planned", "skipped", "verified", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A file of the result."""
+
+    file: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a run did, what it wrote, what was checked and found. `plan` is None where none came about."""
+
+    status: Status
+    plan: Plan | None
+    output: str | None
+    digest: str | None
+    outputs: tuple[Output, ...] = ()
+    checks: tuple[Check, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    versions: Mapping[str, str]
+    seconds: float
+    peak_memory_bytes: int
+    publish: Mapping[str, Any] | None = None

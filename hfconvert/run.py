@@ -1,0 +1,236 @@
+"""A run, from recipe to result: load, plan, execute, check, hand over."""
+
+from __future__ import annotations
+
+import errno
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hfconvert.checks.files import check_files
+from hfconvert.checks.names import check_names
+from hfconvert.checks.result import Check
+from hfconvert.checks.tensors import NOTHING, compare_file, skipped_tensors, tensors_check
+from hfconvert.console import Console
+from hfconvert.digest import Identity, identify, identifying, remembered, unknown_bytes
+from hfconvert.errors import Problem, UserError, recipe_problem, resource_problem, values_problem
+from hfconvert.execute import copy_files, execute
+from hfconvert.hashing import hash_bytes
+from hfconvert.machine import peak_memory_bytes, versions
+from hfconvert.plan import Plan, make_plan
+from hfconvert.recipe import Recipe
+from hfconvert.report.documents import report_document
+from hfconvert.report.model import Output, Report, Status
+from hfconvert.work import (
+    RECORD,
+    Journal,
+    check_free,
+    check_space,
+    hand_over,
+    read_record,
+    work_folder,
+    write_file,
+)
+
+PLAN_HASH_BYTES = 256 << 20  # a plan hashes its source only where that takes no noticeable time
+
+
+class ChecksFailedError(Exception):
+    """A check failed: the work folder goes, nothing is handed over. Carries the report that says so."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__("a check failed")
+        failed = tuple(_failed(check).finding() for check in report.checks if check.status == "fail")
+        self.report = replace(
+            report, status="failed", output=None, findings=report.findings + failed
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a run wrote and proved, before it is handed over."""
+
+    outputs: tuple[Output, ...]
+    checks: tuple[Check, ...]
+
+
+def plan(recipe: Recipe) -> Plan:
+    """The plan of a recipe, with its digest where every file is known or small enough to be hashed."""
+    planned = make_plan(recipe)
+    known = remembered(read_record(output_path(recipe, planned)))
+    if unknown_bytes(planned.files, known) > PLAN_HASH_BYTES:
+        return planned
+    return planned.identified(identify(planned.files, known))
+
+
+def dry_run(recipe: Recipe) -> Report:
+    """The report of a run that stops after the plan."""
+    started = time.perf_counter()
+    planned = plan(recipe)
+    return _report("planned", planned, output_path(recipe, planned), started)
+
+
+def run(recipe: Recipe, console: Console) -> Report:
+    """Do the whole job. Nothing half-made is left under a final name.
+
+    UserError where it cannot be done; ChecksFailedError, with the report, where the result is not right.
+    """
+    started = time.perf_counter()
+    planned = make_plan(recipe)
+    output = output_path(recipe, planned)
+    earlier = _up_to_date(planned, output)
+    if earlier is not None:
+        return _report("up-to-date", earlier, output, started, _recorded(output))
+    where = recipe.position("output", "path")
+    check_free(output, where)
+    with (
+        _disk_errors(output, where),
+        work_folder(output, planned.key, where) as (folder, journal),
+        identifying(planned.files, {}) as identities,
+    ):
+        made = _make(planned, folder, journal, recipe, console)
+        finished = planned.identified(identities.result())
+        for file in planned.files:
+            file.check_unchanged()
+        report = _report("converted", finished, output, started, made)
+        if any(check.status == "fail" for check in made.checks):
+            raise ChecksFailedError(report)
+        write_file(folder / RECORD, _record(report, identities.result()))
+        hand_over(folder, output)
+    return report
+
+
+def output_path(recipe: Recipe, planned: Plan) -> Path:
+    """The output folder: the recipe's, else `./<source name>-<dtype>`."""
+    if recipe.output.path is not None:
+        return recipe.output.path
+    source = Path(planned.path).resolve()
+    name = source.name if source.is_dir() else source.stem
+    return Path(f"{name}-{planned.main_dtype}")
+
+
+def _make(
+    planned: Plan, folder: Path, journal: Journal, recipe: Recipe, console: Console
+) -> Made:
+    """Make, hash and check every file in the work folder."""
+    check_space(folder, planned.output_bytes - journal.nbytes)
+    full = recipe.validation.tensors == "full"
+    compared, outputs = NOTHING, []
+    with console.progress("convert", planned.output_bytes) as advance:
+        for made in execute(planned.shards, folder, journal, advance):
+            shard = made.shard
+            if full:
+                tensors = {placed.name: placed.entry.tensor for placed in shard.tensors}
+                compared += compare_file(made.path, shard.file, tensors)
+            outputs.append(Output(shard.file, shard.size, made.sha256))
+            console.note(f"{shard.file}  {shard.size} bytes  sha256 {made.sha256}")
+        outputs += [Output(*copied) for copied in copy_files(planned.copies, folder)]
+    for text in planned.texts:
+        write_file(folder / text.file, text.content)
+        outputs.append(Output(text.file, len(text.content), hash_bytes(text.content)))
+    expected = {
+        placed.name: (shard.file, placed.entry.tensor.spec)
+        for shard in planned.shards
+        for placed in shard.tensors
+    }
+    files = {shard.file: folder / shard.file for shard in planned.shards}
+    index = folder / planned.texts[0].file if planned.texts else None
+    checks = (
+        check_names(expected, files, index),
+        tensors_check(compared, len(expected)) if full else skipped_tensors(),
+        check_files(planned.copies, folder),
+    )
+    return Made(tuple(outputs), checks)
+
+
+def _up_to_date(planned: Plan, output: Path) -> Plan | None:
+    """The plan with its digest where the output folder is the result of the very same plan."""
+    record = read_record(output)
+    if record is None:
+        return None
+    recorded = record.get("report", {}).get("outputs", [])
+    if any(_size(output / item["file"]) != item["size"] for item in recorded):
+        return None
+    identified = planned.identified(identify(planned.files, remembered(record)))
+    return identified if identified.digest == record.get("digest") else None
+
+
+def _size(path: Path) -> int | None:
+    return path.stat().st_size if path.is_file() else None
+
+
+def _recorded(output: Path) -> Made:
+    record = read_record(output) or {}
+    outputs = (
+        Output(item["file"], item["size"], item["sha256"])
+        for item in record.get("report", {}).get("outputs", [])
+    )
+    return Made(tuple(outputs), ())
+
+
+def _record(report: Report, identities: tuple[Identity, ...]) -> bytes:
+    """`hfconvert.json`: the digest, the report, and the hashes of local files to know them again."""
+    document = {
+        "digest": report.digest,
+        "report": report_document(report),
+        "files": [identity.as_json() for identity in identities],
+    }
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _report(
+    status: Status, planned: Plan, output: Path, started: float, made: Made | None = None
+) -> Report:
+    return Report(
+        status=status,
+        plan=planned,
+        output=str(output),
+        digest=planned.digest,
+        outputs=made.outputs if made else (),
+        checks=made.checks if made else (),
+        findings=planned.findings,
+        versions=versions(),
+        seconds=time.perf_counter() - started,
+        peak_memory_bytes=peak_memory_bytes(),
+    )
+
+
+def _failed(check: Check) -> Problem:
+    return values_problem(
+        f"the check `{check.name}` failed: {check.detail}",
+        why="what was written differs from what was planned or read",
+        do="keep the source; report this with the log, or look at the disk",
+        check=check.name,
+    )
+
+
+@contextmanager
+def _disk_errors(output: Path, where: str) -> Iterator[None]:
+    """Errors of writing, as problems: a full disk is exit 5, anything else about the output exit 2."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise UserError(_full(output)) from error
+        raise UserError(_unwritable(output, error, where)) from error
+
+
+def _full(output: Path) -> Problem:
+    return resource_problem(
+        "the disk became full; what was written of the output has been removed",
+        why="something else filled the disk, or a quota is smaller than the disk",
+        do="free some space, or choose an output on another disk",
+        subject=str(output),
+    )
+
+
+def _unwritable(output: Path, error: OSError, where: str) -> Problem:
+    return recipe_problem(
+        f"the output {output} cannot be written: {error.strerror or error}",
+        why="the disk or its permissions do not allow it",
+        do="choose another output",
+        subject=where,
+    )

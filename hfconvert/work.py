@@ -1,0 +1,219 @@
+"""The output folder and the work folder beside it.
+
+Everything is made in `.NAME.hfconvert` next to the output `NAME` and renamed as the last act, so an output
+folder is either absent, an older complete one, or complete. A run that was killed leaves its work folder; the
+journal in it says which shards are complete, and for which plan.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hfconvert.errors import Problem, UserError, recipe_problem, resource_problem
+from hfconvert.hashing import hash_file
+
+RECORD = "hfconvert.json"
+JOURNAL = "journal.jsonl"
+
+
+@dataclass(frozen=True)
+class Journal:
+    """Which shards in a work folder are complete: one JSON object a line, the first names the plan."""
+
+    path: Path
+    _finished: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the shards that an earlier run completed."""
+        return sum(size for size, _ in self._finished.values())
+
+    def finished(self, file: str, size: int) -> str | None:
+        """sha256 of a shard that an earlier run completed and that still has these very bytes."""
+        known = self._finished.get(file)
+        path = self.path.parent / file
+        if known is None or known[0] != size or not path.is_file() or path.stat().st_size != size:
+            return None
+        return known[1] if hash_file(path) == known[1] else None
+
+    def finish(self, file: str, size: int, sha256: str) -> None:
+        """Record that a shard is complete and on disk."""
+        _append(self.path, {"file": file, "size": size, "sha256": sha256})
+
+
+def read_record(folder: Path) -> Mapping[str, Any] | None:
+    """What an earlier run recorded in its output folder, or None where there is no readable record."""
+    try:
+        record = json.loads((folder / RECORD).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def check_free(output: Path, where: str) -> None:
+    """UserError (exit 2) where the output folder exists, is not empty, and is no result of ours."""
+    if output.is_symlink() or (output.exists() and not output.is_dir()):
+        raise UserError(_taken(output, "it is not a folder", where))
+    if output.is_dir() and any(output.iterdir()):
+        raise UserError(_taken(output, "it is not empty", where))
+
+
+@contextmanager
+def work_folder(output: Path, key: str, where: str) -> Iterator[tuple[Path, Journal]]:
+    """The work folder for an output and the plan `key`, locked; resumed where it is of the same plan.
+
+    Left behind only where the run was interrupted; removed where it failed. UserError (exit 2) where it
+    cannot be made or another run holds it.
+    """
+    folder = output.parent / f".{output.name}.hfconvert"
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
+        lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise UserError(_unwritable(folder, error, where)) from error
+    try:
+        _take(lock, folder, where)
+        journal = _resume(folder, key, where)
+        with _removed_on_failure(folder):
+            yield folder, journal
+    finally:
+        os.close(lock)
+
+
+def hand_over(folder: Path, output: Path) -> None:
+    """The last act: everything is on disk, the journal goes, the work folder takes the output's name."""
+    (folder / JOURNAL).unlink(missing_ok=True)
+    sync(folder)
+    folder.rename(output)
+    sync(output.parent)
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a small file and sync it, under a temporary name until it is complete."""
+    partial = path.with_name(path.name + ".part")
+    with partial.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.rename(path)
+
+
+def sync(folder: Path) -> None:
+    """Sync the entries of a folder to disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def check_space(folder: Path, needed: int) -> None:
+    """UserError (exit 5) where the disk has less room than the plan needs."""
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise UserError(
+            resource_problem(
+                f"the output needs {needed} bytes, the disk has {free} free",
+                why="the disk is too full for this conversion",
+                do="free some space, or choose an output on another disk",
+                subject=str(folder),
+            )
+        )
+
+
+@contextmanager
+def _removed_on_failure(folder: Path) -> Iterator[None]:
+    """An interrupt is no failure: what is complete then can be resumed."""
+    try:
+        yield
+    except Exception:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _take(lock: int, folder: Path, where: str) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise UserError(
+            recipe_problem(
+                f"another run is working in {folder}",
+                why="two runs have the same output folder",
+                do="wait for it, or choose another output",
+                subject=where,
+            )
+        ) from error
+
+
+def _resume(folder: Path, key: str, where: str) -> Journal:
+    path = folder / JOURNAL
+    lines = _lines(path)
+    if lines and lines[0].get("plan") == key:
+        finished = {line["file"]: (line["size"], line["sha256"]) for line in lines[1:]}
+        write_file(path, "".join(json.dumps(line) + "\n" for line in lines).encode())
+        return Journal(path, finished)
+    if not lines and any(not name.endswith(".part") for name in os.listdir(folder)):
+        raise UserError(_taken(folder, "it holds files that no run of hfconvert left there", where))
+    _empty(folder)
+    _append(path, {"plan": key})
+    return Journal(path)
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """The complete lines of a journal; a last line that was cut off by a kill is no line."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return []
+    lines = []
+    for line in text.split("\n")[:-1]:
+        try:
+            value = json.loads(line)
+        except ValueError:
+            break
+        if not isinstance(value, dict):
+            break
+        lines.append(value)
+    return lines
+
+
+def _append(path: Path, value: Mapping[str, Any]) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(value) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _taken(path: Path, what: str, where: str) -> Problem:
+    return recipe_problem(
+        f"the output folder {path} cannot be used: {what}",
+        why="it holds the result of something else, or of another recipe",
+        do="choose another output, or move that folder away",
+        subject=where,
+    )
+
+
+def _unwritable(path: Path, error: OSError, where: str) -> Problem:
+    return recipe_problem(
+        f"the output folder cannot be made: {path}: {error.strerror}",
+        why="the folder above it is read-only, or is no folder",
+        do="choose another output",
+        subject=where,
+    )
