@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hfconvert.errors import Exit, UserError
+from hfconvert.keymap.steps.add_prefix import add_prefix
+from hfconvert.keymap.steps.strip_prefix import WRAPPERS, strip_prefix, stripped_name
+from hfconvert.tensors.checkpoint import Checkpoint
+
+Make = Callable[..., Checkpoint]
+Where = Callable[..., str]
+
+
+@pytest.mark.parametrize(
+    ("name", "prefixes", "expected"),
+    [
+        ("_orig_mod.a.w", ["_orig_mod."], "a.w"),
+        ("module._orig_mod.a", ["_orig_mod.", "module."], "a"),
+        ("_orig_mod.module.a", ["_orig_mod.", "module."], "a"),
+        ("module.module.a", ["module."], "a"),
+        ("model.model.a", ["model."], "model.a"),
+        ("model.net.a", ["net.", "model."], "a"),
+        ("net.model.a", ["net.", "model."], "a"),
+        ("a.b.c", ["a.", "a.b."], "c"),
+        ("model._orig_mod.a", ["model.", "_orig_mod."], "a"),
+        ("model._orig_mod.net.a", ["model.net.", "_orig_mod."], "a"),
+        ("x.model.a", ["model."], "x.model.a"),
+        ("a._orig_mod.w", ["_orig_mod."], "a.w"),
+        ("my_orig_mod.w", ["_orig_mod."], "my_orig_mod.w"),
+        ("a.my_orig_mod.w", ["_orig_mod."], "a.my_orig_mod.w"),
+        ("a._orig_mod", ["_orig_mod."], "a._orig_mod"),
+        ("a._fsdp_wrapped_module.w", ["_orig_mod."], "a._fsdp_wrapped_module.w"),
+        (
+            "layers.0._fsdp_wrapped_module.attn._checkpoint_wrapped_module.q.weight",
+            list(WRAPPERS),
+            "layers.0.attn.q.weight",
+        ),
+        ("a._fsdp_wrapped_module._checkpoint_wrapped_module.w", list(WRAPPERS), "a.w"),
+    ],
+)
+def test_prefixes_come_off(name: str, prefixes: list[str], expected: str) -> None:
+    assert stripped_name(name, prefixes).name == expected
+
+
+def test_what_came_off_is_recorded(checkpoint: Make, where: Where) -> None:
+    step = strip_prefix(["module.", "_orig_mod."], where)
+    after = step(checkpoint(["module.a._orig_mod.w", "module.b"])).checkpoint
+    assert list(after) == ["a.w", "b"]
+    assert after["a.w"].steps == ("strip_prefix module., _orig_mod.",)
+    assert after["b"].steps == ("strip_prefix module.",)
+
+
+def test_a_prefix_that_only_some_names_carry_is_an_error_with_both_counts(
+    checkpoint: Make, where: Where
+) -> None:
+    names = ["_orig_mod.a", "_orig_mod.b", "_orig_mod.c", "x", "y"]
+    with pytest.raises(UserError) as caught:
+        strip_prefix(["_orig_mod."], where)(checkpoint(names))
+    (problem,) = caught.value.problems
+    assert problem.exit == Exit.RECIPE
+    assert problem.subject == "0"
+    assert "`_orig_mod.` is at the front of 3 names, and 2 do not have it" in problem.what
+
+
+def test_mixed_names_and_collisions_come_at_once(checkpoint: Make, where: Where) -> None:
+    names = ["_orig_mod.a", "_orig_mod.b", "_orig_mod.c", "a", "y", "z"]
+    with pytest.raises(UserError) as caught:
+        strip_prefix(["_orig_mod."], where)(checkpoint(names))
+    mixed, collision = caught.value.problems
+    assert "3 names, and 3 do not have it" in mixed.what
+    assert "`a` from `_orig_mod.a`, `a`" in collision.what
+
+
+def test_a_wrapper_may_stand_inside_some_names_only(checkpoint: Make, where: Where) -> None:
+    step = strip_prefix(["_checkpoint_wrapped_module."], where)
+    after = step(checkpoint(["embed.w", "layers.0._checkpoint_wrapped_module.w"])).checkpoint
+    assert list(after) == ["embed.w", "layers.0.w"]
+    assert after["embed.w"].steps == ()
+
+
+def test_any_other_prefix_inside_a_name_stays(checkpoint: Make, where: Where) -> None:
+    with pytest.raises(UserError, match=r"matched 0 keys: `net\.`"):
+        strip_prefix(["net."], where)(checkpoint(["a.net.w", "b.net.w"]))
+
+
+def test_a_prefix_that_is_absent(checkpoint: Make, where: Where) -> None:
+    with pytest.raises(UserError, match=r"matched 0 keys: `_orig_mod\.`") as caught:
+        strip_prefix(["_orig_mod."], where)(checkpoint(["a", "b"]))
+    assert caught.value.exit == Exit.RECIPE
+    (finding,) = strip_prefix(["module.", "a."], where)(checkpoint(["a.x", "a.y"])).findings
+    assert (finding.level, finding.subject) == ("warning", "0")
+
+
+def test_a_name_that_is_nothing_but_prefix(checkpoint: Make, where: Where) -> None:
+    with pytest.raises(UserError, match="a name that no file can hold: ``"):
+        strip_prefix(["module."], where)(checkpoint(["module.", "module.a"]))
+
+
+def test_an_empty_prefix_is_refused_before_any_checkpoint(where: Where) -> None:
+    with pytest.raises(UserError, match="1: the prefix is empty"):
+        strip_prefix(["module.", ""], where)
+
+
+NAMES = st.sets(st.text("ab.", min_size=1, max_size=6), min_size=1)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(names=NAMES, prefix=st.sampled_from(["model.", "a.", "ab", "module.", "_orig_mod."]))
+def test_stripping_what_was_added_is_the_identity(
+    checkpoint: Make, where: Where, names: set[str], prefix: str
+) -> None:
+    before = checkpoint(sorted(names))
+    longer = add_prefix(prefix, where)(before).checkpoint
+    after = strip_prefix([prefix], where)(longer).checkpoint
+    assert list(after) == list(before)
+    assert all(after[name].sources == (name,) for name in before)
