@@ -60,7 +60,7 @@ def test_every_package_has_an_init() -> None:
         ("schema", "recipe"),
         ("plan", "configs/quickstart.yaml", "--json"),
         ("inspect", "./configs/quickstart/model", "--json"),
-        ("run", "configs/quickstart.yaml", "--no-publish", "--output", "{tmp}/out"),
+        ("run", "configs/quickstart.yaml", "--output", "{tmp}/out"),
     ],
     ids=lambda arguments: str(arguments[0]),
 )
