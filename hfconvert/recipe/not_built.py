@@ -1,0 +1,90 @@
+"""What the recipe's contract names and this version does not do yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from hfconvert.errors import Problem, recipe_problem
+from hfconvert.recipe.models import Recipe
+from hfconvert.recipe.placeholders import placeholders
+
+# Remove a line, or add a value to `built`, when the feature lands.
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """A field of which only the values `built` work; `what` says what does not."""
+
+    path: tuple[str, ...]
+    get: Callable[[Recipe], Any]
+    what: str
+    built: tuple[Any, ...] = (None,)
+
+
+_FIELDS = (
+    _Gap(("source", "repo"), lambda r: r.source.repo, "reading from the Hub"),
+    _Gap(
+        ("source", "format"),
+        lambda r: r.source.format,
+        "this format",
+        ("auto", "torch", "safetensors"),
+    ),
+    _Gap(("source", "checkpoint"), lambda r: r.source.checkpoint, "choosing a checkpoint"),
+    _Gap(("source", "ranks"), lambda r: r.source.ranks, "one file a rank"),
+    _Gap(("source", "assets_from"), lambda r: r.source.assets_from, "assets of another source"),
+    _Gap(("dtype",), lambda r: r.dtype.keeps_all, "casting", (True,)),
+    _Gap(("lora",), lambda r: r.lora, "merging adapters"),
+    _Gap(("output", "disk"), lambda r: r.output.disk, "bounded disk", ("normal",)),
+    _Gap(
+        ("validate", "tensors"),
+        lambda r: r.validation.tensors,
+        "checking a sample of values",
+        ("full", "off"),
+    ),
+    _Gap(
+        ("validate", "logits"),
+        lambda r: r.validation.logits,
+        "comparing logits",
+        ("auto", "off"),
+    ),
+    _Gap(("validate", "reference"), lambda r: r.validation.reference, "comparing to a reference"),
+    _Gap(
+        ("validate", "trust_remote_code"),
+        lambda r: r.validation.trust_remote_code,
+        "running a repository's own code",
+        (False,),
+    ),
+    _Gap(("publish",), lambda r: r.publish, "publishing"),
+)
+
+_STEPS_BUILT = frozenset({"rename", "strip_prefix", "drop"})
+
+
+def not_built(recipe: Recipe) -> list[Problem]:
+    """A problem (exit 2) for everything in the recipe that this version cannot do, at its position.
+
+    A command that ignores a part asks about the recipe without it:
+    `not_built(recipe.model_copy(update={"publish": None}))`.
+    """
+    return [
+        recipe_problem(
+            f"{what} is not built yet",
+            why="the recipe's form is complete, this version of hfconvert is not",
+            do="leave it out, or wait for a later version",
+            subject=recipe.position(*path),
+        )
+        for path, what in _gaps(recipe)
+    ]
+
+
+def _gaps(recipe: Recipe) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    for gap in _FIELDS:
+        if gap.get(recipe) not in gap.built:
+            yield gap.path, gap.what
+    for index, step in enumerate(recipe.key_map or ()):
+        if step.name not in _STEPS_BUILT:
+            yield ("key_map", index, step.name), f"the step `{step.name}`"
+    for path, name in placeholders(recipe.document):
+        yield path, f"filling in `${{{name}}}`"
