@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from statistics import median
 
 from tests.benchmarks.checkpoints import write_checkpoint
 from tests.benchmarks.output import make_parser, open_workdir, show
 from tests.benchmarks.recipes import write_recipe
-from tests.benchmarks.timing import hfconvert, measure
+from tests.benchmarks.timing import CommandError, hfconvert, measure
 
 PROBE = """
 import runpy, sys
@@ -66,9 +65,11 @@ def _probe(command: list[str]) -> dict[str, object]:
         [sys.executable, "-c", PROBE, *command],
         capture_output=True,
         text=True,
-        check=True,
-        cwd=Path.cwd(),
+        check=False,
     )
+    if ran.returncode:
+        message = f"{' '.join(command)}: exit {ran.returncode}\n{ran.stdout}{ran.stderr}"
+        raise CommandError(message)
     _, modules, _, torch = ran.stderr.strip().splitlines()[-1].split()
     return {"modules_imported": int(modules), "torch_imported": torch == "True"}
 
