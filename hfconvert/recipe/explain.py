@@ -22,6 +22,12 @@ _KINDS = {
     "dict_type": ("a mapping", "write keys and values: {key: value}"),
     "model_type": ("a mapping", "write keys and values: {key: value}"),
 }
+_MEND_ANY = "write a value within the limit"
+_MEND = {
+    "too_short": "add what is missing, or remove the key",
+    "too_long": "remove what is too much",
+    "string_too_short": "write something, or remove the key",
+}
 
 
 def explain(error: ValidationError, model: type[BaseModel], document: Document) -> list[Fault]:
@@ -108,13 +114,13 @@ def _choice(detail: Any, path: KeyPath) -> tuple[str, str, str]:
 
 
 def _limit(detail: Any, path: KeyPath) -> tuple[str, str, str]:
-    message = str(detail["msg"])
-    plain = re.sub(r"^(Input|String|Tuple|Dictionary|Value) should", "must", message)
-    plain = plain.replace(" after validation", "")
+    message = re.sub(r"^(Input|String|Tuple|Dictionary|Value) should", "must", str(detail["msg"]))
+    plain = message.replace(" after validation", "")
+    given = f"it is {_described(detail['input'])}"
     return (
         f"{_named(path)} {plain[0].lower()}{plain[1:]}",
-        "",
-        f"mend {_described(detail['input'])}",
+        given,
+        _MEND.get(detail["type"], _MEND_ANY),
     )
 
 

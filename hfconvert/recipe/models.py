@@ -30,7 +30,6 @@ def _version(value: Any) -> Any:
 
 
 Version = Annotated[Literal[1], BeforeValidator(_version)]
-SCHEMA_COMMENT = "# yaml-language-server: $schema="
 
 
 class Root(Model):
