@@ -25,7 +25,7 @@ def moved(
     """
     raise_any([*_collisions(checkpoint, names, subject), *invalid(names.values(), subject)])
     entries: dict[str, Entry] = {}
-    for name, entry in checkpoint.items():
+    for name, entry in checkpoint.entries.items():
         if name in names:
             said = label if isinstance(label, str) else label[name]
             entries[names[name]] = Entry(entry.tensor, entry.sources, (*entry.steps, said))
@@ -50,7 +50,7 @@ def invalid(names: Iterable[str], subject: str) -> Iterator[Problem]:
 def _collisions(
     checkpoint: Checkpoint, names: Mapping[str, str], subject: str
 ) -> Iterator[Problem]:
-    if len({names.get(name, name) for name in checkpoint}) == len(checkpoint):
+    if len({names.get(name, name) for name in checkpoint.entries}) == len(checkpoint):
         return
     owners: dict[str, list[str]] = {}
     for name in checkpoint:

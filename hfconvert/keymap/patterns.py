@@ -35,7 +35,7 @@ class Pattern:
     text: str
     captures: tuple[str, ...]
     stars: int
-    _regex: re.Pattern[str]
+    regex: re.Pattern[str]
     _groups: tuple[tuple[str, str], ...]
 
     @classmethod
@@ -54,12 +54,16 @@ class Pattern:
 
     def match(self, name: str) -> Match | None:
         """What the wildcards take from the name; None where the pattern does not cover it."""
-        found = self._regex.match(name)
-        return Match({key: found[group] for key, group in self._groups}) if found else None
+        found = self.regex.match(name)
+        return self.taken(found) if found else None
+
+    def taken(self, found: re.Match[str]) -> Match:
+        """What the wildcards took, where `regex` matched a name."""
+        return Match({key: found[group] for key, group in self._groups})
 
     def covers(self, name: str) -> bool:
         """Whether the pattern matches the name."""
-        return self._regex.match(name) is not None
+        return self.regex.match(name) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,11 +66,11 @@ def first_matches(
     patterns: Sequence[Pattern], names: Iterable[str]
 ) -> Iterator[tuple[str, int, Match]]:
     """Every name that a pattern covers, with the number of the first one that does."""
+    matchers = [(number, pattern.regex.match) for number, pattern in enumerate(patterns)]
     for name in names:
-        for number, pattern in enumerate(patterns):
-            match = pattern.match(name)
-            if match is not None:
-                yield name, number, match
+        for number, covers in matchers:
+            if found := covers(name):
+                yield name, number, patterns[number].taken(found)
                 break
 
 

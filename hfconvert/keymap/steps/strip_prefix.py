@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from hfconvert.errors import Problem, UserError, raise_any, recipe_problem
 from hfconvert.keymap.applied import Applied, StepFunction, Where
@@ -25,8 +25,7 @@ WRAPPERS = (
 _HINT = "remove it from the list, or look at the names with `hfconvert inspect`"
 
 
-@dataclass(frozen=True, slots=True)
-class Stripped:
+class Stripped(NamedTuple):
     """A name without its prefixes: those that stood at its front, and those that stood inside."""
 
     name: str
@@ -42,10 +41,12 @@ def strip_prefix(prefixes: Sequence[str], where: Where) -> StepFunction:
     collide.
     """
     raise_any(_empty(where(number)) for number, prefix in enumerate(prefixes) if not prefix)
+    wrappers = [prefix for prefix in WRAPPERS if prefix in prefixes]
+    plain = sorted(set(prefixes).difference(wrappers), key=len, reverse=True)
     positions = {prefix: where(number) for number, prefix in enumerate(prefixes)}
 
     def step(checkpoint: Checkpoint) -> Applied:
-        stripped = {name: stripped_name(name, prefixes) for name in checkpoint}
+        stripped = {name: stripped_name(name, plain, wrappers) for name in checkpoint}
         changed = {name: one for name, one in stripped.items() if one.front or one.inside}
         hits = {prefix for one in changed.values() for prefix in (*one.front, *one.inside)}
         findings = unmatched(positions, hits, where(), _HINT)
@@ -62,10 +63,9 @@ def strip_prefix(prefixes: Sequence[str], where: Where) -> StepFunction:
     return step
 
 
-def stripped_name(name: str, prefixes: Sequence[str]) -> Stripped:
-    """The name without the prefixes, as `strip_prefix` takes them off."""
-    wrappers = [prefix for prefix in WRAPPERS if prefix in prefixes]
-    left = sorted(set(prefixes).difference(wrappers), key=len, reverse=True)
+def stripped_name(name: str, plain: Sequence[str], wrappers: Sequence[str]) -> Stripped:
+    """The name without plain prefixes, the longest tried first, and wrappers."""
+    left = plain
     front: list[str] = []
     inside: list[str] = []
     while True:
@@ -85,14 +85,14 @@ def stripped_name(name: str, prefixes: Sequence[str]) -> Stripped:
 def _mixed(stripped: Mapping[str, Stripped], positions: Mapping[str, str]) -> Iterator[Problem]:
     """Prefixes that only some names carry. A wrapper may stand inside some names only."""
     for prefix, subject in positions.items():
-        front = [name for name, one in stripped.items() if prefix in one.front]
         others = [
             name
-            for name, one in stripped.items()
-            if prefix not in one.front and prefix not in one.inside
+            for name, (_, front, inside) in stripped.items()
+            if prefix not in front and prefix not in inside
         ]
-        if front and others:
-            yield _some(prefix, front, others, subject)
+        if others:
+            carriers = [name for name, (_, front, _) in stripped.items() if prefix in front]
+            yield from [_some(prefix, carriers, others, subject)] if carriers else []
 
 
 def _some(prefix: str, front: Sequence[str], others: Sequence[str], subject: str) -> Problem:
