@@ -63,9 +63,11 @@ def run(  # noqa: PLR0913 - one parameter an option of the contract
     quiet: QuietOption = False,
 ) -> None:
     """Convert what a recipe describes, check it, and write the output folder."""
-    from hfconvert.report.documents import failed_report_document, report_document  # noqa: PLC0415
-    from hfconvert.report.text import report_text  # noqa: PLC0415
-    from hfconvert.run import ChecksFailedError, dry_run as stop_early, run as convert  # noqa: PLC0415
+    from hfconvert.report.documents import failed_report_document, report_document
+    from hfconvert.report.text import report_text
+    from hfconvert.run import ChecksFailedError
+    from hfconvert.run import dry_run as stop_early
+    from hfconvert.run import run as convert
 
     console = _console(as_json, verbose, quiet)
 
@@ -91,9 +93,9 @@ def plan(
     quiet: QuietOption = False,
 ) -> None:
     """Show what a run would read, make, check and write. Reads headers only."""
-    from hfconvert.report.documents import failed_plan_document, plan_document  # noqa: PLC0415
-    from hfconvert.report.text import plan_text  # noqa: PLC0415
-    from hfconvert.run import plan as make  # noqa: PLC0415
+    from hfconvert.report.documents import failed_plan_document, plan_document
+    from hfconvert.report.text import plan_text
+    from hfconvert.run import plan as make
 
     def act() -> tuple[Mapping[str, Any], str, Exit]:
         made = make(_load(recipe, overrides, output))
@@ -111,8 +113,9 @@ def inspect(
     quiet: QuietOption = False,
 ) -> None:
     """Say what a folder or file is: format, tensors, ties, what its pickles ask for."""
-    from hfconvert.inspect.facts import failed_document, inspect as look  # noqa: PLC0415
-    from hfconvert.inspect.text import inspect_text  # noqa: PLC0415
+    from hfconvert.inspect.facts import failed_document
+    from hfconvert.inspect.facts import inspect as look
+    from hfconvert.inspect.text import inspect_text
 
     def act() -> tuple[Mapping[str, Any], str, Exit]:
         document = look(what)
@@ -126,18 +129,20 @@ def schema(
     name: Annotated[str, typer.Argument(metavar="[recipe|bulk]", help="Which schema.")] = "recipe",
 ) -> None:
     """Print the JSON Schema of the recipe, or of the bulk file."""
-    from hfconvert.errors import recipe_problem  # noqa: PLC0415
-    from hfconvert.recipe.schema import SCHEMAS  # noqa: PLC0415
+    from hfconvert.errors import recipe_problem
+    from hfconvert.recipe.schema import bulk_schema, recipe_schema
+
+    schemas = {"recipe": recipe_schema, "bulk": bulk_schema}
 
     def act() -> tuple[Mapping[str, Any], str, Exit]:
-        if name not in SCHEMAS:
-            known = " and ".join(SCHEMAS)
+        if name not in schemas:
+            known = " and ".join(schemas)
             raise UserError(
                 recipe_problem(
                     f"there is no schema called {name!r}", why=f"there are {known}", do="name one"
                 )
             )
-        return SCHEMAS[name](), "", Exit.OK
+        return schemas[name](), "", Exit.OK
 
     _answer(_console(as_json=True, verbose=False, quiet=False), act, None)
 
@@ -148,8 +153,8 @@ def _version(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
     if version:
-        from hfconvert import __version__  # noqa: PLC0415
-        from hfconvert.console import Console  # noqa: PLC0415
+        from hfconvert import __version__
+        from hfconvert.console import Console
 
         Console().result(f"hfconvert {__version__}")
         raise typer.Exit
@@ -163,7 +168,9 @@ def main() -> int:
     except typer.Exit as finished:
         return finished.exit_code
     except KeyboardInterrupt:
-        sys.stderr.write("\ninterrupted: what is complete is kept beside the output; run again to go on\n")
+        sys.stderr.write(
+            "\ninterrupted: what is complete is kept beside the output; run again to go on\n"
+        )
         return Exit.INTERRUPTED
     except BrokenPipeError:
         return Exit.OK
@@ -196,7 +203,7 @@ def _answer(
 
 
 def _load(recipe: Path, overrides: Sequence[str] | None, output: Path | None) -> Recipe:
-    from hfconvert.recipe import load  # noqa: PLC0415
+    from hfconvert.recipe import load
 
     loaded = load(recipe, tuple(overrides or ()))
     if output is None:
@@ -204,14 +211,14 @@ def _load(recipe: Path, overrides: Sequence[str] | None, output: Path | None) ->
     return loaded.model_copy(update={"output": loaded.output.model_copy(update={"path": output})})
 
 
-def _console(as_json: bool, verbose: bool, quiet: bool) -> Console:  # noqa: FBT001
-    from hfconvert.console import Console  # noqa: PLC0415
+def _console(as_json: bool, verbose: bool, quiet: bool) -> Console:
+    from hfconvert.console import Console
 
     return Console(verbosity=-1 if quiet else int(verbose), as_json=as_json)
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:
-    from hfconvert.errors import recipe_problem  # noqa: PLC0415
+    from hfconvert.errors import recipe_problem
 
     try:
         path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -236,7 +243,7 @@ def _unforeseen(error: Exception) -> int:
     if usage is not None:
         usage()
         return int(getattr(error, "exit_code", Exit.RECIPE))
-    from hfconvert.machine import versions  # noqa: PLC0415
+    from hfconvert.machine import versions
 
     log = "".join(traceback.format_exception(error))
     used = ", ".join(f"{name} {number}" for name, number in versions().items())

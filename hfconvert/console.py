@@ -19,12 +19,13 @@ from hfconvert.report.sizes import human
 class Advance(Protocol):
     """Told how many more bytes are done; may be called from several threads."""
 
-    def __call__(self, nbytes: int, /) -> None: ...
+    def __call__(self, nbytes: int, /) -> None:
+        """Count these bytes as done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """How much a command says: `verbosity` is -1 quiet, 0 normal, 1 verbose; `as_json` keeps stdout for JSON."""
+    """How much a command says: -1 quiet, 0 normal, 1 verbose; `as_json` keeps stdout for one document."""
 
     verbosity: int = 0
     as_json: bool = False
@@ -80,8 +81,8 @@ class Console:
 @contextmanager
 def _bar(label: str, total: int) -> Iterator[Advance]:
     """A bar of rich, imported here because most runs show none."""
-    from rich.console import Console as Terminal  # noqa: PLC0415 - only where a bar is shown
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+    from rich.console import Console as Terminal
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn(label), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     lock = threading.Lock()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from hfconvert.findings import Finding, info, warning
@@ -23,7 +24,9 @@ _SHARED = re.compile(r"(^|\.)shared(\.|$)")
 _EMBEDDING = re.compile(r"(^|\.)(wte|tok_embeddings?|[a-z_]*embed[a-z_]*)(\.|$)", re.IGNORECASE)
 _HEAD = re.compile(r"(^|\.)(lm_head|head|output_layer|output|predictions|decoder|embed_out)(\.|$)")
 _INPUT = re.compile(r"(embed_tokens|word_embeddings?|tok_embeddings?|wte|shared)\.weight$")
-_OUTPUT = re.compile(r"(lm_head|embed_out|output_layer|predictions\.decoder|lm_head\.decoder)\.weight$")
+_OUTPUT = re.compile(
+    r"(lm_head|embed_out|output_layer|predictions\.decoder|lm_head\.decoder)\.weight$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,9 @@ class Decided:
 def decide(checkpoint: Checkpoint, config: Mapping[str, Any] | None) -> Decided:
     """Find ties and overlaps; keep one name of each tie. Reads values only of embedding and head pairs."""
     ties = _by_storage(checkpoint)
-    findings = [info("ties", tie.dropped, f"is {tie.kept}: one storage, written once") for tie in ties]
+    findings = [
+        info("ties", tie.dropped, f"is {tie.kept}: one storage, written once") for tie in ties
+    ]
     if ties_embeddings(config):
         dropped = {tie.dropped for tie in ties}
         left = {name: entry for name, entry in checkpoint.items() if name not in dropped}
@@ -131,7 +136,7 @@ def _overlaps(checkpoint: Checkpoint) -> list[Finding]:
     sharing = []
     for places in spans.values():
         places.sort()
-        for (_, stop, name), (start, _, other) in zip(places, places[1:], strict=False):
+        for (_, stop, name), (start, _, other) in pairwise(places):
             if start < stop:
                 sharing.append(f"{name} and {other}")
     if not sharing:

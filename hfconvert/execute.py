@@ -24,6 +24,8 @@ from hfconvert.tensors.box import Box, blocks, offset_of, shape_of
 from hfconvert.tensors.source import LocalFile
 from hfconvert.work import Journal
 
+COPY = 1 << 20  # bytes of a side file copied at once
+
 
 @dataclass(frozen=True, slots=True)
 class Made:
@@ -82,14 +84,14 @@ def execute(
 
 def copy_files(files: Sequence[LocalFile], folder: Path) -> Iterator[tuple[str, int, str]]:
     """Copy side files byte for byte into `folder`; name, size and sha256 of each."""
-    buffer = memoryview(bytearray(BLOCK))
+    buffer = memoryview(bytearray(COPY))
     for file in files:
         path = folder / file.name
         path.parent.mkdir(parents=True, exist_ok=True)
         digest = hashlib.sha256()
         with path.with_name(path.name + ".part").open("wb") as target:
-            for start in range(0, file.size, BLOCK):
-                part = buffer[: min(BLOCK, file.size - start)]
+            for start in range(0, file.size, COPY):
+                part = buffer[: min(COPY, file.size - start)]
                 file.readinto(part, start)
                 digest.update(part)
                 target.write(part)

@@ -87,9 +87,7 @@ class Plan:
 
     def identified(self, identities: tuple[Identity, ...]) -> Plan:
         """The plan with its digest, once the content of every file is known."""
-        files = {
-            file.name: one.sha256 for file, one in zip(self.files, identities, strict=True)
-        }
+        files = {file.name: one.sha256 for file, one in zip(self.files, identities, strict=True)}
         return replace(self, digest=digest_of(self.canonical, self.shards, files))
 
 

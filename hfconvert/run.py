@@ -43,7 +43,9 @@ class ChecksFailedError(Exception):
 
     def __init__(self, report: Report) -> None:
         super().__init__("a check failed")
-        failed = tuple(_failed(check).finding() for check in report.checks if check.status == "fail")
+        failed = tuple(
+            _failed(check).finding() for check in report.checks if check.status == "fail"
+        )
         self.report = replace(
             report, status="failed", output=None, findings=report.findings + failed
         )
@@ -112,9 +114,7 @@ def output_path(recipe: Recipe, planned: Plan) -> Path:
     return Path(f"{name}-{planned.main_dtype}")
 
 
-def _make(
-    planned: Plan, folder: Path, journal: Journal, recipe: Recipe, console: Console
-) -> Made:
+def _make(planned: Plan, folder: Path, journal: Journal, recipe: Recipe, console: Console) -> Made:
     """Make, hash and check every file in the work folder."""
     check_space(folder, planned.output_bytes - journal.nbytes)
     full = recipe.validation.tensors == "full"

@@ -161,7 +161,7 @@ def _resume(folder: Path, key: str, where: str) -> Journal:
         finished = {line["file"]: (line["size"], line["sha256"]) for line in lines[1:]}
         write_file(path, "".join(json.dumps(line) + "\n" for line in lines).encode())
         return Journal(path, finished)
-    if not lines and any(not name.endswith(".part") for name in os.listdir(folder)):
+    if not lines and any(path.suffix != ".part" for path in folder.iterdir()):
         raise UserError(_taken(folder, "it holds files that no run of hfconvert left there", where))
     _empty(folder)
     _append(path, {"plan": key})

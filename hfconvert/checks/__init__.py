@@ -1,1 +1,1 @@
-"""What is proved of a result. Every check opens the written files afresh and shares no code with the writer."""
+"""What is proved of a result. Every check opens the files afresh and shares no code with the writer."""

@@ -27,7 +27,9 @@ def check_names(expected: Expected, files: Mapping[str, Path], index: Path | Non
     for file, path in files.items():
         ours = read_header(LocalFile.of(path, file))
         theirs = _by_library(path)
-        if {entry.name: (entry.spec.dtype.code, entry.spec.shape) for entry in ours.entries} != theirs:
+        if {
+            entry.name: (entry.spec.dtype.code, entry.spec.shape) for entry in ours.entries
+        } != theirs:
             faults.append(f"{file}: the safetensors library reads its header differently")
         if (ours.metadata or {}).get("format") != "pt":
             faults.append(f"{file}: its metadata lacks format: pt")
@@ -36,9 +38,7 @@ def check_names(expected: Expected, files: Mapping[str, Path], index: Path | Non
                 faults.append(f"{entry.name} is in {found[entry.name][0]} and in {file}")
             found[entry.name] = (file, entry.spec.dtype.code, entry.spec.shape)
             stored += entry.spec.nbytes
-    wanted = {
-        name: (file, spec.dtype.code, spec.shape) for name, (file, spec) in expected.items()
-    }
+    wanted = {name: (file, spec.dtype.code, spec.shape) for name, (file, spec) in expected.items()}
     faults += _differences(wanted, found)
     if index is not None:
         faults += _index_faults(index, {name: file for name, (file, _, _) in found.items()}, stored)
@@ -54,9 +54,7 @@ def check_names(expected: Expected, files: Mapping[str, Path], index: Path | Non
 def _by_library(path: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
     with safe_open(str(path), framework="np") as file:
         slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-        return {
-            name: (part.get_dtype(), tuple(part.get_shape())) for name, part in slices.items()
-        }
+        return {name: (part.get_dtype(), tuple(part.get_shape())) for name, part in slices.items()}
 
 
 def _differences(wanted: Mapping[str, object], found: Mapping[str, object]) -> Iterable[str]:

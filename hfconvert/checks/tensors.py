@@ -153,7 +153,9 @@ def _run_axes(steps: Mesh) -> int:
 
 def _sums(steps: Mesh) -> RawArray:
     """All the sums of one element of each array, in row-major order."""
-    return reduce(lambda left, right: np.add.outer(left, right).reshape(-1), steps, np.zeros(1, np.int64))
+    return reduce(
+        lambda left, right: np.add.outer(left, right).reshape(-1), steps, np.zeros(1, np.int64)
+    )
 
 
 def _scattered(place: Place, numbers: RawArray) -> RawArray:

@@ -18,21 +18,14 @@ def read_config(root: Path) -> Mapping[str, Any] | None:
     path = root / CONFIG
     if not path.is_file():
         return None
+    if path.stat().st_size > MAX_CONFIG:
+        raise _broken(path, f"it is larger than {MAX_CONFIG} bytes")
     try:
-        if path.stat().st_size > MAX_CONFIG:
-            raise ValueError(f"larger than {MAX_CONFIG} bytes")
         document = json.loads(path.read_bytes())
-        if not isinstance(document, dict):
-            raise ValueError("not a JSON object")
     except (ValueError, RecursionError) as error:
-        raise UserError(
-            source_problem(
-                f"this configuration cannot be read: {error}",
-                why="it is damaged, or a download was interrupted",
-                do="fetch it again",
-                subject=str(path),
-            )
-        ) from error
+        raise _broken(path, str(error)) from error
+    if not isinstance(document, dict):
+        raise _broken(path, "it is no JSON object")
     return document
 
 
@@ -42,3 +35,14 @@ def ties_embeddings(config: Mapping[str, Any] | None) -> bool:
         return False
     inner = [value for value in config.values() if isinstance(value, dict)]
     return any(part.get("tie_word_embeddings") is True for part in (config, *inner))
+
+
+def _broken(path: Path, how: str) -> UserError:
+    return UserError(
+        source_problem(
+            f"this configuration cannot be read: {how}",
+            why="it is damaged, or a download was interrupted",
+            do="fetch it again",
+            subject=str(path),
+        )
+    )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from hfconvert.findings import Finding
-from hfconvert.tensors.lazy import LazyTensor
+from hfconvert.tensors.lazy import LazyTensor, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,15 @@ class WeightSet:
     def nbytes(self) -> int:
         """Bytes of all the tensors, as packed data."""
         return sum(tensor.spec.nbytes for tensor in self.tensors.values())
+
+
+@dataclass(frozen=True, slots=True)
+class OtherTensor:
+    """A tensor that is no weight: of an optimizer, a scheduler, a random number generator."""
+
+    name: str
+    role: Literal["optimizer", "other"]
+    spec: TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +61,9 @@ class Contents:
     format: str
     container: str
     sets: tuple[WeightSet, ...]
+    others: tuple[OtherTensor, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     pickle: PickleFacts | None = None
     findings: tuple[Finding, ...] = ()
+    lazy: bool = True  # tensors can be read without loading the file

@@ -63,7 +63,9 @@ class Layout:
         """How messages call it."""
         if self.index:
             return self.index.file
-        return self.files[0] if len(self.files) == 1 else f"{self.files[0]} and the rest of its shards"
+        return (
+            self.files[0] if len(self.files) == 1 else f"{self.files[0]} and the rest of its shards"
+        )
 
 
 @dataclass(frozen=True, slots=True)

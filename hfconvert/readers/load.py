@@ -109,7 +109,9 @@ def _open(root: Path, layout: Layout, wanted: Wanted) -> Found:
         except UserError as error:
             problems += error.problems
     raise_any(problems)
-    files = [OpenFile(source, contents, _chosen(source, contents, wanted)) for source, contents in opened]
+    files = [
+        OpenFile(source, contents, _chosen(source, contents, wanted)) for source, contents in opened
+    ]
     raise_any(_dangers(files, wanted))
     tensors, file_of, findings = _together(layout, files, wanted)
     findings += [finding for file in files for finding in file.contents.findings]
@@ -235,11 +237,15 @@ def _check_index(index: Index, files: Iterable[OpenFile]) -> list[Finding]:
         if name not in index.weight_map
     ]
     raise_any(problems)
-    sizes = {name: tensor.spec.nbytes for tensors in held.values() for name, tensor in tensors.items()}
+    sizes = {
+        name: tensor.spec.nbytes for tensors in held.values() for name, tensor in tensors.items()
+    }
     if index.total_size in (None, sum(sizes.values()), _owned(opened)):
         return []
     message = f"total_size is {index.total_size}, its tensors have {sum(sizes.values())} bytes"
-    return [warning("source", index.file, message, "the index that is written has the right figure")]
+    return [
+        warning("source", index.file, message, "the index that is written has the right figure")
+    ]
 
 
 def _owned(files: Iterable[OpenFile]) -> int:

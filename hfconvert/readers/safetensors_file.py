@@ -11,9 +11,7 @@ from hfconvert.tensors.source import ByteSource
 def read_safetensors(source: ByteSource) -> Contents:
     """Names and places of all tensors of the file. UserError (exit 3) where the file is not sound."""
     header = read_header(source)
-    tensors = {
-        entry.name: Leaf.packed(entry.spec, source, entry.start) for entry in header.entries
-    }
+    tensors = {entry.name: Leaf.packed(entry.spec, source, entry.start) for entry in header.entries}
     return Contents(
         format="safetensors",
         container="safetensors",

@@ -37,7 +37,8 @@ _WEIGHTS = (
     "tf_model.*",
     "model.ckpt.*",
 )
-_TRAINING = tuple(pattern for pattern in NO_WEIGHTS if pattern != "tokenizer*") + (
+_TRAINING = (
+    *(pattern for pattern in NO_WEIGHTS if pattern != "tokenizer*"),
     "trainer_state.json",
     "events.out.tfevents.*",
     "hfconvert.json",

@@ -118,9 +118,7 @@ def pickle_documents(pickles: Iterable[tuple[str, PickleFacts]]) -> list[dict[st
             "file": file,
             "imports": [{"module": item.module, "name": item.name} for item in facts.imports],
             "stubbed": list(facts.stubbed),
-            "dangerous": [
-                {"module": item.module, "name": item.name} for item in facts.dangerous
-            ],
+            "dangerous": [{"module": item.module, "name": item.name} for item in facts.dangerous],
         }
         for file, facts in pickles
     ]

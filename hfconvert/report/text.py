@@ -50,7 +50,9 @@ def _map_lines(plan: Plan) -> Iterator[str]:
         before, after = fold([old for old, _ in pairs]), fold([new for _, new in pairs])
         yield f"map      {counted(len(pairs), 'tensor')} by {', '.join(steps)}"
         if len(before) == len(after):
-            yield from (f"           {old} -> {new}" for old, new in zip(before, after, strict=True))
+            yield from (
+                f"           {old} -> {new}" for old, new in zip(before, after, strict=True)
+            )
 
 
 def _left_out(plan: Plan) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from types import EllipsisType
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ class _Read(NamedTuple):
 
     first: int
     span: int
-    box: tuple[slice, ...]
+    box: tuple[slice | EllipsisType, ...]  # the dots keep a view where there are no dimensions
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class Leaf:
                 part[axis] = slice(lo, hi)
                 begin += lo * self.strides[axis]
                 length += (hi - lo - 1) * self.strides[axis]
-            yield _Read(begin, length, tuple(part))
+            yield _Read(begin, length, (*part, ...))
 
     def _loops(self, counts: Shape) -> tuple[list[int], list[int], int]:
         """Axes to loop over with the step of each, and the span in elements of one read without them.
