@@ -7,7 +7,9 @@ from dataclasses import replace
 from functools import partial
 
 from hfconvert.errors import Problem, UserError, raise_any, recipe_problem, source_problem
+from hfconvert.findings import info
 from hfconvert.keymap.applied import Applied, StepFunction, Where
+from hfconvert.keymap.coverage import check_coverage
 from hfconvert.keymap.move import invalid
 from hfconvert.keymap.steps import STEPS
 from hfconvert.recipe.steps import StepModel
@@ -39,7 +41,7 @@ def apply(checkpoint: Checkpoint, key_map: Sequence[StepModel], where: Where) ->
             problems.extend(_in_doubt(error.problems, failed))
             failed = failed or where("key_map", number)
     raise_any(problems or invalid(result.checkpoint, where("key_map")))
-    return result
+    return _accounted(checkpoint, result, where("key_map")) if key_map else result
 
 
 def step_function(step: StepModel, where: Where) -> StepFunction:
@@ -52,6 +54,13 @@ def step_function(step: StepModel, where: Where) -> StepFunction:
 def _after(before: Applied, function: StepFunction) -> Applied:
     after = function(before.checkpoint)
     return Applied(after.checkpoint, before.findings + after.findings, before.ties + after.ties)
+
+
+def _accounted(before: Checkpoint, result: Applied, subject: str) -> Applied:
+    """The result, with the totals as its last finding. UserError where a step lost a tensor."""
+    sources = (source for entry in before.values() for source in entry.sources)
+    totals = info("names", subject, str(check_coverage(sources, result.checkpoint)))
+    return replace(result, findings=(*result.findings, totals))
 
 
 def _in_doubt(problems: Sequence[Problem], failed: str) -> Iterator[Problem]:

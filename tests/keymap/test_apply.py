@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hfconvert.errors import Exit, UserError
+from hfconvert.keymap.applied import Applied, StepFunction
 from hfconvert.keymap.apply import MAX_NAME, apply
 from hfconvert.keymap.coverage import check_coverage
 from hfconvert.keymap.steps import STEPS
@@ -39,14 +40,26 @@ def test_steps_follow_each_other(checkpoint: Make, where: Where) -> None:
         "add_prefix model.",
     )
     assert [(one.name, one.rule) for one in after.dropped] == [("module.h.0.bias", "drop: *.bias")]
-    assert [(one.level, one.subject) for one in result.findings] == [
-        ("warning", "key_map.1.drop.1")
+    assert [(one.level, one.subject, one.message) for one in result.findings] == [
+        ("info", "key_map.0.strip_prefix.0", "`module.` was taken off 3 names"),
+        ("warning", "key_map.1.drop.1", "`z` matched 0 keys; other rules of the step did"),
+        ("info", "key_map", "3 tensors: 2 mapped, 1 dropped"),
     ]
 
 
 def test_no_steps_change_nothing(checkpoint: Make, where: Where) -> None:
     before = checkpoint(["a"])
-    assert apply(before, [], where).checkpoint is before
+    result = apply(before, [], where)
+    assert result.checkpoint is before
+    assert result.findings == ()
+
+
+def test_a_checkpoint_that_took_steps_before_is_accounted_for_by_its_sources(
+    checkpoint: Make, where: Where
+) -> None:
+    first = apply(checkpoint(["a", "b"]), [forms.Rename(rename={"a": "x"})], where).checkpoint
+    second = apply(first, [forms.Drop(drop=("b",))], where)
+    assert [finding.message for finding in second.findings] == ["2 tensors: 1 mapped, 1 dropped"]
 
 
 def test_ties_are_handed_on(checkpoint: Make, where: Where) -> None:
@@ -76,6 +89,17 @@ def test_the_problems_of_all_steps_come_at_once(checkpoint: Make, where: Where) 
     assert collision.why.endswith("or it follows from the step at key_map.1")
     assert "follows" not in pattern.why
     assert caught.value.exit == Exit.RECIPE
+
+
+def test_a_step_that_loses_a_tensor_is_found_out(
+    checkpoint: Make, where: Where, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lossy(_: object, __: Where) -> StepFunction:
+        return lambda before: Applied(before.with_entries({"a": before["a"]}))
+
+    monkeypatch.setattr("hfconvert.keymap.apply.STEPS", {"drop": lossy})
+    with pytest.raises(UserError, match="1 tensors are neither mapped nor dropped: `b`"):
+        apply(checkpoint(["a", "b"]), [forms.Drop(drop=("b",))], where)
 
 
 def test_steps_that_are_not_built_say_so(checkpoint: Make, where: Where) -> None:

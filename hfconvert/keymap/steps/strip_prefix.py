@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from hfconvert.errors import Problem, UserError, raise_any, recipe_problem
+from hfconvert.findings import Finding, info
 from hfconvert.keymap.applied import Applied, StepFunction, Where
 from hfconvert.keymap.fold import listed
 from hfconvert.keymap.move import moved
+from hfconvert.keymap.prefixes import Prefixes, Stripped, Taken
 from hfconvert.keymap.rules import unmatched
 from hfconvert.tensors.checkpoint import Checkpoint
 
-# What torch's DistributedDataParallel and DataParallel, torch.compile, DeepSpeed, torch's FSDP and its
-# activation checkpointing put into the names of a state dict, at the front or before any submodule.
-WRAPPERS = (
-    "module.",
-    "_orig_mod.",
-    "_forward_module.",
-    "_fsdp_wrapped_module.",
-    "_checkpoint_wrapped_module.",
-)
 _HINT = "remove it from the list, or look at the names with `hfconvert inspect`"
-
-
-class Stripped(NamedTuple):
-    """A name without its prefixes: those that stood at its front, and those that stood inside."""
-
-    name: str
-    front: tuple[str, ...] = ()
-    inside: tuple[str, ...] = ()
 
 
 def strip_prefix(prefixes: Sequence[str], where: Where) -> StepFunction:
@@ -41,64 +25,60 @@ def strip_prefix(prefixes: Sequence[str], where: Where) -> StepFunction:
     collide.
     """
     raise_any(_empty(where(number)) for number, prefix in enumerate(prefixes) if not prefix)
-    wrappers = [prefix for prefix in WRAPPERS if prefix in prefixes]
-    plain = sorted(set(prefixes).difference(wrappers), key=len, reverse=True)
+    wanted = Prefixes.of(prefixes)
     positions = {prefix: where(number) for number, prefix in enumerate(prefixes)}
 
     def step(checkpoint: Checkpoint) -> Applied:
-        stripped = {name: stripped_name(name, plain, wrappers) for name in checkpoint}
-        changed = {name: one for name, one in stripped.items() if one.front or one.inside}
-        hits = {prefix for one in changed.values() for prefix in (*one.front, *one.inside)}
-        findings = unmatched(positions, hits, where(), _HINT)
-        problems = list(_mixed(stripped, positions))
-        names = {name: one.name for name, one in changed.items()}
-        labels = {name: _label(one) for name, one in changed.items()}
-        try:
-            result = moved(checkpoint, names, labels, where())
-        except UserError as error:
-            raise UserError(*problems, *error.problems) from None
-        raise_any(problems)
-        return Applied(result, findings)
+        stripped = {name: wanted.take_off(name) for name in checkpoint}
+        kinds = Counter(one.taken for one in stripped.values())
+        counts = Counter[str]()
+        for taken, count in kinds.items():
+            counts.update(dict.fromkeys(taken.prefixes, count))
+        findings = unmatched(positions, set(counts), where(), _HINT)
+        mixed = list(_mixed(stripped, kinds, positions))
+        result = _renamed(checkpoint, stripped, kinds, mixed, where())
+        return Applied(result, (*findings, *_counted(counts, positions)))
 
     return step
 
 
-def stripped_name(name: str, plain: Sequence[str], wrappers: Sequence[str]) -> Stripped:
-    """The name without plain prefixes, the longest tried first, and wrappers."""
-    left = plain
-    front: list[str] = []
-    inside: list[str] = []
-    while True:
-        prefix = next((prefix for prefix in (*left, *wrappers) if name.startswith(prefix)), None)
-        if prefix is not None:
-            name = name.removeprefix(prefix)
-            front.append(prefix)
-            left = [other for other in left if other != prefix]
-            continue
-        found = [wrapper for wrapper in wrappers if f".{wrapper}" in name]
-        if not found:
-            return Stripped(name, tuple(front), tuple(inside))
-        inside += found
-        name = re.sub(rf"(?<=\.)(?:{'|'.join(map(re.escape, found))})", "", name)
+def _renamed(
+    checkpoint: Checkpoint,
+    stripped: Mapping[str, Stripped],
+    kinds: Mapping[Taken, int],
+    problems: Sequence[Problem],
+    subject: str,
+) -> Checkpoint:
+    """The checkpoint with the new names. UserError with the problems and those of the names themselves."""
+    said = {taken: f"strip_prefix {', '.join(taken.prefixes)}" for taken in kinds}
+    changed = {old: one for old, one in stripped.items() if one.name != old}
+    names = {old: one.name for old, one in changed.items()}
+    labels = {old: said[one.taken] for old, one in changed.items()}
+    try:
+        result = moved(checkpoint, names, labels, subject)
+    except UserError as error:
+        raise UserError(*problems, *error.problems) from None
+    raise_any(problems)
+    return result
 
 
-def _mixed(stripped: Mapping[str, Stripped], positions: Mapping[str, str]) -> Iterator[Problem]:
+def _mixed(
+    stripped: Mapping[str, Stripped], kinds: Mapping[Taken, int], positions: Mapping[str, str]
+) -> Iterator[Problem]:
     """Prefixes that only some names carry. A wrapper may stand inside some names only."""
     for prefix, subject in positions.items():
-        others = [
-            name
-            for name, (_, front, inside) in stripped.items()
-            if prefix not in front and prefix not in inside
-        ]
-        if others:
-            carriers = [name for name, (_, front, _) in stripped.items() if prefix in front]
-            yield from [_some(prefix, carriers, others, subject)] if carriers else []
+        front = {taken for taken in kinds if prefix in taken.front}
+        without = {taken for taken in kinds if prefix not in taken.prefixes}
+        if front and without:
+            carriers = [name for name, one in stripped.items() if one.taken in front]
+            others = [name for name, one in stripped.items() if one.taken in without]
+            yield _some(prefix, carriers, others, subject)
 
 
-def _some(prefix: str, front: Sequence[str], others: Sequence[str], subject: str) -> Problem:
+def _some(prefix: str, carriers: Sequence[str], others: Sequence[str], subject: str) -> Problem:
     return recipe_problem(
-        f"`{prefix}` is at the front of {len(front)} names, and {len(others)} do not have it: "
-        f"{listed(front, 4)} against {listed(others, 4)}",
+        f"`{prefix}` is at the front of {len(carriers)} names, and {len(others)} do not have it: "
+        f"{listed(carriers, 4)} against {listed(others, 4)}",
         why="the others were saved from outside the wrapper, or a submodule has that name",
         do=f'drop the others before this step, or name those meant: rename: {{"{prefix}*": "*"}}',
         subject=subject,
@@ -116,5 +96,7 @@ def _empty(subject: str) -> Problem:
     )
 
 
-def _label(one: Stripped) -> str:
-    return f"strip_prefix {', '.join(dict.fromkeys((*one.front, *one.inside)))}"
+def _counted(counts: Mapping[str, int], positions: Mapping[str, str]) -> Iterator[Finding]:
+    for prefix, subject in positions.items():
+        if prefix in counts:
+            yield info("names", subject, f"`{prefix}` was taken off {counts[prefix]} names")
