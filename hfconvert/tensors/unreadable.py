@@ -42,7 +42,7 @@ class Quantized:
 class Unreadable:
     """Listed with what is known of it; reading it raises UserError with `problem`.
 
-    `detail` is a Sparse or Quantized for the steps that can make a plain tensor of it, else what describes it.
+    `detail` is a Sparse or Quantized for the steps that can make a plain tensor of it, else a description.
     """
 
     spec: TensorSpec

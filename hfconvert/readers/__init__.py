@@ -1,0 +1,1 @@
+"""Readers: from files of every format to named lazy tensors."""

@@ -1,0 +1,138 @@
+"""The zip container of torch: `data.pkl` beside one entry for every storage, under any top folder or none.
+
+After `torch.serialization._save` and `_load` (torch 1.6 to 2.13).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hfconvert.pickles.machine import BrokenPickleError, Unpickler
+from hfconvert.pickles.rebuild_torch import storage_dtype
+from hfconvert.pickles.rebuilds import REBUILDS
+from hfconvert.pickles.state import RefusedError
+from hfconvert.pickles.stream import Stream
+from hfconvert.pickles.values import StorageRef
+from hfconvert.readers.torch_found import Checksum, TorchFile, broken, refused
+from hfconvert.readers.torch_zip import STORED, Entry
+from hfconvert.tensors.source import ByteSource, read
+
+_CHUNK = 1 << 20
+
+
+def read_torch_zip(
+    source: ByteSource, entries: Mapping[str, Entry], pickle_name: str, container: str = "zip"
+) -> TorchFile:
+    """Read the checkpoint whose pickle is the entry `pickle_name`. UserError (exit 3)."""
+    top = pickle_name.removesuffix("data.pkl")
+    storages = Storages(
+        source, entries, lambda key: f"{top}data/{key}", big=_is_big(source, entries, top)
+    )
+    unpickler = Unpickler(REBUILDS, storages.load)
+    tree = load_entry(source, entries[pickle_name], unpickler)
+    return TorchFile(
+        container, tree, unpickler.imports, unpickler.stubbed, (), storages.checksums()
+    )
+
+
+class Storages:
+    """Answers the persistent ids of a zip, each with the storage that lies in its entry."""
+
+    def __init__(
+        self,
+        source: ByteSource,
+        entries: Mapping[str, Entry],
+        entry_of: Callable[[str], str],
+        *,
+        big: bool = False,
+    ) -> None:
+        self._source = source
+        self._entries = entries
+        self._entry_of = entry_of
+        self._big = big
+        self._known: dict[tuple[Any, ...], StorageRef] = {}
+
+    def load(self, persistent_id: Any) -> StorageRef:
+        """`("storage", class, key, location, elements)`; for untyped storages elements are bytes."""
+        if (
+            type(persistent_id) is not tuple
+            or len(persistent_id) != 5
+            or persistent_id[0] != "storage"
+        ):
+            raise RefusedError("it refers to an object that is no storage")
+        _, kind, key, location, count = persistent_id
+        if type(key) is not str or type(count) is not int or not 0 <= count < 1 << 60:
+            raise RefusedError("it refers to a storage without key or size")
+        try:
+            dtype = storage_dtype(kind)
+        except ValueError as error:
+            raise RefusedError(f"it refers to a storage of class {error}") from None
+        unit = 1 if dtype is None else dtype.itemsize
+        told = (key, dtype, count * unit)
+        if told not in self._known:
+            self._known[told] = self._located(
+                StorageRef(key, dtype, count * unit, str(location)[:64])
+            )
+        return self._known[told]
+
+    def checksums(self) -> tuple[Checksum, ...]:
+        """Of every storage that was asked for, where the zip records one."""
+        names = dict.fromkeys(self._entry_of(key) for key, *_ in self._known)
+        found = (self._entries[name] for name in names if name in self._entries)
+        return tuple(
+            Checksum(entry.name, entry.start, entry.size, entry.crc)
+            for entry in found
+            if entry.crc and entry.method == STORED
+        )
+
+    def _located(self, storage: StorageRef) -> StorageRef:
+        entry = self._entries.get(self._entry_of(storage.key))
+        if storage.location == "meta":
+            storage.fault = "it lies on the meta device: a shape without data"
+        elif entry is None:
+            storage.fault = f"its storage {storage.key!r} is not in the file"
+        elif entry.method != STORED:
+            storage.fault = f"its storage {storage.key!r} is compressed"
+        elif entry.size != storage.nbytes:
+            told = f"has {entry.size} bytes; the pickle says {storage.nbytes}"
+            storage.fault = f"its storage {storage.key!r} {told}"
+        else:
+            storage.source, storage.start, storage.swapped = self._source, entry.start, self._big
+        return storage
+
+
+def load_entry(source: ByteSource, entry: Entry, unpickler: Unpickler) -> Any:
+    """The value of a pickle that is an entry of a zip; its checksum must be right."""
+    if entry.method != STORED:
+        raise refused(
+            source, f"{entry.name!r} is compressed", why="a zip tool packed it again, not torch"
+        )
+    if entry.crc and _crc(source, entry) != entry.crc:
+        raise refused(
+            source, f"the checksum of {entry.name!r} is wrong", why="some of its bits were flipped"
+        )
+    try:
+        return unpickler.load(Stream(source, entry.start, entry.start + entry.size))
+    except BrokenPickleError as error:
+        raise broken(source, error, unpickler) from None
+
+
+def _crc(source: ByteSource, entry: Entry) -> int:
+    crc = 0
+    for begin in range(entry.start, entry.start + entry.size, _CHUNK):
+        end = min(begin + _CHUNK, entry.start + entry.size)
+        crc = zlib.crc32(read(source, begin, end), crc)
+    return crc
+
+
+def _is_big(source: ByteSource, entries: Mapping[str, Entry], top: str) -> bool:
+    """Whether the storages are big-endian: the entry `byteorder` says so (torch 2.1 and later)."""
+    entry = entries.get(f"{top}byteorder")
+    if entry is None:
+        return False
+    said = bytes(read(source, entry.start, entry.start + min(entry.size, 16)))
+    if said not in (b"little", b"big"):
+        raise refused(source, f"its byte order is {said!r}, neither little nor big")
+    return said == b"big"
