@@ -164,19 +164,19 @@ def main() -> int:
     """The console script: the exit code of the command that the arguments name."""
     signal.signal(signal.SIGTERM, _interrupted)
     try:
-        app(standalone_mode=False)
-    except typer.Exit as finished:
-        return finished.exit_code
+        # typer returns the code of typer.Exit, and makes 130 of KeyboardInterrupt
+        code = int(app(standalone_mode=False) or Exit.OK)
     except KeyboardInterrupt:
-        sys.stderr.write(
-            "\ninterrupted: what is complete is kept beside the output; run again to go on\n"
-        )
-        return Exit.INTERRUPTED
+        code = Exit.INTERRUPTED
     except BrokenPipeError:
         return Exit.OK
     except Exception as error:  # noqa: BLE001 - the edge: what is left is a bug of ours
         return _unforeseen(error)
-    return Exit.OK
+    if code == Exit.INTERRUPTED:
+        sys.stderr.write(
+            "\ninterrupted: what is complete is kept beside the output; run again to go on\n"
+        )
+    return code
 
 
 Act = Callable[[], tuple[Mapping[str, Any], str, Exit]]
