@@ -26,7 +26,6 @@ _MEND_ANY = "write a value within the limit"
 _MEND = {
     "too_short": "add what is missing, or remove the key",
     "too_long": "remove what is too much",
-    "string_too_short": "write something, or remove the key",
 }
 
 
@@ -81,7 +80,7 @@ def _beats(detail: Any, path: KeyPath, model: type[BaseModel]) -> tuple[str, str
         return _choice(detail, path)
     if kind in _KINDS:
         wanted, do = _KINDS[kind]
-        return f"{_named(path)} must be {wanted}, not {_described(detail['input'])}", "", do
+        return f"{_named(path)} must be {wanted}, not {shown(detail['input'])}", "", do
     return _limit(detail, path)
 
 
@@ -107,7 +106,7 @@ def _choice(detail: Any, path: KeyPath) -> tuple[str, str, str]:
     value = detail["input"]
     why, do = name_hint(value, choices) if isinstance(value, str) else ("", "")
     return (
-        f"{_named(path)} cannot be {_described(value)}",
+        f"{_named(path)} cannot be {shown(value)}",
         why,
         do or f"use one of: {', '.join(choices)}",
     )
@@ -116,22 +115,12 @@ def _choice(detail: Any, path: KeyPath) -> tuple[str, str, str]:
 def _limit(detail: Any, path: KeyPath) -> tuple[str, str, str]:
     message = re.sub(r"^(Input|String|Tuple|Dictionary|Value) should", "must", str(detail["msg"]))
     plain = message.replace(" after validation", "")
-    given = f"it is {_described(detail['input'])}"
+    given = f"it is {shown(detail['input'])}"
     return (
         f"{_named(path)} {plain[0].lower()}{plain[1:]}",
         given,
         _MEND.get(detail["type"], _MEND_ANY),
     )
-
-
-def _described(value: object) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, dict):
-        return "a mapping"
-    if isinstance(value, tuple):
-        return f"a list of {len(value)}"
-    return shown(value)
 
 
 def _children(model: type[BaseModel], part: str) -> Iterator[type[BaseModel]]:

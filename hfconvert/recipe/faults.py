@@ -68,8 +68,16 @@ def name_hint(name: str, valid: Iterable[str]) -> tuple[str, str]:
 
 def shown(value: object) -> str:
     """A value as a message quotes it: short, on one line."""
-    text = str(value) if isinstance(value, str | int | float) else type(value).__name__
-    if isinstance(value, bool):
-        text = str(value).lower()
+    if not isinstance(value, str | int | float):
+        return _kind(value)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
     line = text.encode("unicode_escape").decode() if not text.isprintable() else text
     return f"`{line[:60]}...`" if len(line) > 60 else f"`{line}`"
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, tuple):
+        return f"a list of {len(value)}"
+    return "a mapping" if isinstance(value, dict) else "an object"

@@ -51,7 +51,7 @@ def parse_location(text: str, *, base: Path | None = None, subject: str = "") ->
 
 
 def check_repo(text: str) -> str:
-    """The id of a repository as the Hub accepts it, or RefusedError."""
+    """The id of a repository as the Hub accepts it; raises RefusedError."""
     if "://" in text:
         raise RefusedError(f"{shown(text)} is a URL", do="write org/name")
     if "@" in text:

@@ -16,7 +16,6 @@ from pydantic import (
     PlainValidator,
     StrictInt,
     StrictStr,
-    StringConstraints,
     Tag,
     ValidationInfo,
     WithJsonSchema,
@@ -34,8 +33,6 @@ class Model(BaseModel):
         frozen=True,
         strict=True,
         defer_build=True,
-        validate_by_alias=True,
-        serialize_by_alias=True,
         allow_inf_nan=False,
     )
 
@@ -55,6 +52,12 @@ def recipe_folder(info: ValidationInfo) -> Path:
     context: Mapping[str, Any] = info.context or {}
     base: Path = context.get("base", Path())
     return base
+
+
+def _filled(text: str) -> str:
+    if not text:
+        raise RefusedError("must not be empty", do="write something, or remove the key")
+    return text
 
 
 def _placeholder(text: str) -> str:
@@ -91,9 +94,7 @@ def _text_tag(value: object) -> str:
 # Digits without quotes are text where text is wanted, exactly as they were written.
 _TEXT_SCHEMA = WithJsonSchema({"type": ["string", "number"], "minLength": 1})
 
-Text = Annotated[
-    StrictStr, BeforeValidator(as_written), StringConstraints(min_length=1), _TEXT_SCHEMA
-]
+Text = Annotated[StrictStr, BeforeValidator(as_written), AfterValidator(_filled), _TEXT_SCHEMA]
 """Text, not empty."""
 
 Inside = Annotated[Text, AfterValidator(_inside)]

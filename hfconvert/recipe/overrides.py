@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from hfconvert.recipe.document import Document, compose
+from hfconvert.recipe.document import UNREAD, Document, compose
 from hfconvert.recipe.faults import Fault, shown
 from hfconvert.recipe.positions import KeyPath, Mark, Positions
 
@@ -64,6 +64,8 @@ def _put(container: Any, parts: list[str], value: Any, path: KeyPath) -> tuple[A
     """The container with the value put in, and the path where it went."""
     if not parts:
         return value, path
+    if container is UNREAD:  # its own fault is recorded
+        return UNREAD, path
     first, *rest = parts
     if container is None:
         container = () if first.isdecimal() else {}
@@ -76,18 +78,21 @@ def _put(container: Any, parts: list[str], value: Any, path: KeyPath) -> tuple[A
         inner, at = _put(item, rest, value, (*path, index))
         return (*container[:index], inner, *container[index + 1 :]), at
     raise _MisplacedError(
-        f"{shown('.'.join(map(str, path)))} is {shown(container)}, which has no parts",
+        f"{_named(path)} is {shown(container)}, which has no parts",
         "the path goes on behind a value",
-        f"set {shown('.'.join(map(str, path)))} itself",
+        f"set {_named(path)} itself" if path else "write a mapping into the file",
     )
+
+
+def _named(path: KeyPath) -> str:
+    return shown(".".join(map(str, path))) if path else "the file"
 
 
 def _index(text: str, length: int, path: KeyPath) -> int:
     if text.isdecimal() and len(text) < 7 and int(text) <= length:
         return int(text)
-    name = shown(".".join(map(str, path)))
     raise _MisplacedError(
-        f"{shown(text)} is not an index of {name}",
+        f"{shown(text)} is not an index of {_named(path)}",
         f"it is a list of {length}",
         f"use 0 to {length}; {length} appends" if length else "use 0",
     )
