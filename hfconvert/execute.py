@@ -1,7 +1,7 @@
 """Make the shards of a plan, one after the other, a block at a time.
 
-Two workers read blocks and write them at their planned places, in any order and always with the same bytes;
-a thread of its own hashes what is complete. A shard is handed on under a temporary name; when the caller asks
+Two workers read blocks, hash them in turn while they are in the processor's cache, and write them at their
+planned places: always the same bytes. A shard is handed on under a temporary name; when the caller asks
 for the next one it has accepted this one, which is then synced to disk and takes its name.
 """
 
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hfconvert.hashing import Watermark, hash_behind
+from hfconvert.hashing import OrderedHash
 from hfconvert.shards import BLOCK, WORKERS, Placed, Shard
 from hfconvert.tensors.box import Box, blocks, offset_of, shape_of
 from hfconvert.tensors.source import LocalFile
@@ -37,10 +37,10 @@ class Made:
 
 
 class _Target(NamedTuple):
-    """The file that workers write, how far it is, whether to stop, and who wants to know."""
+    """The file that workers write, its hash, whether to stop, and who wants to know how far it is."""
 
     descriptor: int
-    watermark: Watermark
+    hash: OrderedHash
     stop: threading.Event
     advance: Callable[[int], object]
 
@@ -110,23 +110,19 @@ def _settle(made: Made, journal: Journal) -> None:
 
 def _make(shard: Shard, path: Path, advance: Callable[[int], object]) -> Made:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-    watermark = Watermark()
-    stop = threading.Event()
+    target = _Target(descriptor, OrderedHash(), threading.Event(), advance)
     try:
-        with ThreadPoolExecutor(WORKERS + 1) as pool:
-            digest = pool.submit(hash_behind, path, watermark)
+        _write(descriptor, memoryview(shard.header), 0)
+        target.hash.update(0, shard.header)
+        tasks = _Shared(_chunks(shard))
+        with ThreadPoolExecutor(WORKERS) as pool:
             try:
-                _write(descriptor, memoryview(shard.header), 0)
-                watermark.wrote(0, len(shard.header))
-                tasks = _Shared(_chunks(shard))
-                target = _Target(descriptor, watermark, stop, advance)
-                workers = [pool.submit(_work, tasks, target) for _ in range(WORKERS)]
-                for worker in workers:
+                for worker in [pool.submit(_work, tasks, target) for _ in range(WORKERS)]:
                     worker.result()
             finally:
-                stop.set()
-                watermark.end()
-            return Made(shard, path, digest.result())
+                target.stop.set()
+                target.hash.abandon()
+        return Made(shard, path, target.hash.hexdigest())
     finally:
         os.close(descriptor)
 
@@ -155,11 +151,12 @@ def _work(tasks: _Shared, target: _Target) -> None:
             view = memoryview(buffer)[: chunk.size]
             for piece in chunk.pieces:
                 _fill(piece, view)
+            target.hash.update(chunk.start, view)
             _write(target.descriptor, view, chunk.start)
-            target.watermark.wrote(chunk.start, chunk.start + chunk.size)
             target.advance(chunk.size)
     except BaseException:
         target.stop.set()
+        target.hash.abandon()
         raise
 
 

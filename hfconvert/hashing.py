@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,66 +10,51 @@ from pathlib import Path
 BUFFER = 1 << 20  # bytes
 
 
-class Watermark:
-    """How far a file that is written out of order is complete from its beginning; safe between threads."""
+class OrderedHash:
+    """sha256 of a file whose parts several threads hold in memory, each hashed when its turn comes.
+
+    Hashing the part that was just read or made costs no second read of the file, and one thread hashes
+    while another reads or writes.
+    """
 
     def __init__(self) -> None:
+        self._digest = hashlib.sha256()
         self._condition = threading.Condition()
-        self._ahead: dict[int, int] = {}
-        self._complete = 0
-        self._ended = False
+        self._position = 0
+        self._broken = False
 
-    def wrote(self, start: int, stop: int) -> None:
-        """Bytes `start` to `stop` are in the file."""
+    def update(self, start: int, part: bytes | memoryview) -> None:
+        """Hash the part that begins at byte `start`, after all those before it."""
         with self._condition:
-            self._ahead[start] = stop
-            while self._complete in self._ahead:
-                self._complete = self._ahead.pop(self._complete)
+            self._condition.wait_for(lambda: self._position == start or self._broken)
+            if self._broken:
+                return
+        self._digest.update(part)
+        with self._condition:
+            self._position = start + len(part)
             self._condition.notify_all()
 
-    def end(self) -> None:
-        """Nothing more will be written."""
+    def abandon(self) -> None:
+        """Let nobody wait any longer: a part will never come."""
         with self._condition:
-            self._ended = True
+            self._broken = True
             self._condition.notify_all()
 
-    def beyond(self, position: int) -> int:
-        """Wait until the file is complete beyond `position`, or ended; how far it is complete."""
-        with self._condition:
-            self._condition.wait_for(lambda: self._complete > position or self._ended)
-            return self._complete
-
-
-def hash_behind(path: Path, watermark: Watermark) -> str:
-    """sha256 of a file that another thread is writing: read again right behind the watermark."""
-    return _hash(path, watermark.beyond)
+    def hexdigest(self) -> str:
+        """The sha256 of everything so far."""
+        return self._digest.hexdigest()
 
 
 def hash_file(path: Path, stop: Callable[[], bool] = lambda: False) -> str:
     """sha256 of a file. Ends early, with a meaningless value, once `stop` says so."""
-    size = path.stat().st_size
-    return _hash(path, lambda position: position if stop() else size)
+    digest = hashlib.sha256()
+    buffer = memoryview(bytearray(BUFFER))
+    with path.open("rb", buffering=0) as file:
+        while (count := file.readinto(buffer)) and not stop():
+            digest.update(buffer[:count])
+    return digest.hexdigest()
 
 
 def hash_bytes(content: bytes) -> str:
     """sha256 of a small file's content."""
     return hashlib.sha256(content).hexdigest()
-
-
-def _hash(path: Path, complete: Callable[[int], int]) -> str:
-    digest = hashlib.sha256()
-    buffer = memoryview(bytearray(BUFFER))
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        position = 0
-        while (limit := complete(position)) > position:
-            while position < limit:
-                part = buffer[: min(BUFFER, limit - position)]
-                count = os.preadv(descriptor, [part], position)
-                if count == 0:
-                    return digest.hexdigest()
-                digest.update(part[:count])
-                position += count
-    finally:
-        os.close(descriptor)
-    return digest.hexdigest()

@@ -33,6 +33,14 @@ from hfconvert.tensors.unreadable import Unreadable
 PROCESS_BYTES = 56 << 20
 
 
+_NO_DIGEST = info(
+    "digest",
+    "",
+    "not computed: validate.tensors is off, and hashing a large source takes as long as copying it",
+    "with validate.tensors: full the digest is computed",
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Everything that a run will read, make, copy and leave out."""
@@ -86,7 +94,9 @@ class Plan:
         return digest_of(self.canonical, self.shards, stats)
 
     def identified(self, identities: tuple[Identity, ...]) -> Plan:
-        """The plan with its digest, once the content of every file is known."""
+        """The plan with its digest where the content of every file is known, else with a finding."""
+        if len(identities) < len(self.files):
+            return replace(self, findings=(*self.findings, _NO_DIGEST))
         files = {file.name: one.sha256 for file, one in zip(self.files, identities, strict=True)}
         return replace(self, digest=digest_of(self.canonical, self.shards, files))
 

@@ -24,6 +24,7 @@ from hfconvert.plan import Plan, make_plan
 from hfconvert.recipe import Recipe
 from hfconvert.report.documents import report_document
 from hfconvert.report.model import Output, Report, Status
+from hfconvert.tensors.source import LocalFile
 from hfconvert.work import (
     RECORD,
     Journal,
@@ -35,7 +36,9 @@ from hfconvert.work import (
     write_file,
 )
 
-PLAN_HASH_BYTES = 256 << 20  # a plan hashes its source only where that takes no noticeable time
+# Local sources above this size are hashed only where their values are read twice anyway: hashing costs as
+# much time as copying.
+QUICK_HASH_BYTES = 256 << 20
 
 
 class ChecksFailedError(Exception):
@@ -63,7 +66,7 @@ def plan(recipe: Recipe) -> Plan:
     """The plan of a recipe, with its digest where every file is known or small enough to be hashed."""
     planned = make_plan(recipe)
     known = remembered(read_record(output_path(recipe, planned)))
-    if unknown_bytes(planned.files, known) > PLAN_HASH_BYTES:
+    if unknown_bytes(planned.files, known) > QUICK_HASH_BYTES:
         return planned
     return planned.identified(identify(planned.files, known))
 
@@ -91,7 +94,7 @@ def run(recipe: Recipe, console: Console) -> Report:
     with (
         _disk_errors(output, where),
         work_folder(output, planned.key, where) as (folder, journal),
-        identifying(planned.files, {}) as identities,
+        identifying(_hashed(planned, recipe), {}) as identities,
     ):
         made = _make(planned, folder, journal, recipe, console)
         finished = planned.identified(identities.result())
@@ -103,6 +106,13 @@ def run(recipe: Recipe, console: Console) -> Report:
         write_file(folder / RECORD, _record(report, identities.result()))
         hand_over(folder, output)
     return report
+
+
+def _hashed(planned: Plan, recipe: Recipe) -> tuple[LocalFile, ...]:
+    """The files to hash for the digest: none where that would cost more than the recipe asks for."""
+    if recipe.validation.tensors == "off" and unknown_bytes(planned.files, {}) > QUICK_HASH_BYTES:
+        return ()
+    return planned.files
 
 
 def output_path(recipe: Recipe, planned: Plan) -> Path:
@@ -154,6 +164,8 @@ def _up_to_date(planned: Plan, output: Path) -> Plan | None:
     recorded = record.get("report", {}).get("outputs", [])
     if any(_size(output / item["file"]) != item["size"] for item in recorded):
         return None
+    if record.get("plan") == planned.key:
+        return replace(planned, digest=record.get("digest"))
     identified = planned.identified(identify(planned.files, remembered(record)))
     return identified if identified.digest == record.get("digest") else None
 
@@ -175,6 +187,7 @@ def _record(report: Report, identities: tuple[Identity, ...]) -> bytes:
     """`hfconvert.json`: the digest, the report, and the hashes of local files to know them again."""
     document = {
         "digest": report.digest,
+        "plan": report.plan.key if report.plan else None,
         "report": report_document(report),
         "files": [identity.as_json() for identity in identities],
     }

@@ -11,7 +11,7 @@ from hfconvert.tensors.box import full
 from hfconvert.tensors.checkpoint import Checkpoint, Entry
 from hfconvert.tensors.header import entry_bytes, write_header
 
-BLOCK = 4 << 20  # bytes that a worker makes at once
+BLOCK = 1 << 20  # bytes that a worker makes at once
 WORKERS = 2
 HEADER_BYTES = 48 << 20  # a header stays below half of what the safetensors library accepts
 
@@ -52,9 +52,7 @@ def shard_files(
     """
     groups = list(_groups(checkpoint, limit))
     names = _file_names(stem, len(groups))
-    shards = tuple(
-        _shard(file, group, metadata) for file, group in zip(names, groups, strict=True)
-    )
+    shards = tuple(_shard(file, group, metadata) for file, group in zip(names, groups, strict=True))
     texts = (_index(stem, shards),) if len(shards) > 1 else ()
     return shards, texts, tuple(_oversize(groups, limit))
 
