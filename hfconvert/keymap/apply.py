@@ -10,6 +10,7 @@ from hfconvert.errors import Problem, UserError, raise_any, recipe_problem, sour
 from hfconvert.findings import info
 from hfconvert.keymap.applied import Applied, StepFunction, Where
 from hfconvert.keymap.coverage import check_coverage
+from hfconvert.keymap.fold import listed
 from hfconvert.keymap.move import invalid
 from hfconvert.keymap.steps import STEPS
 from hfconvert.recipe.steps import StepModel
@@ -74,7 +75,7 @@ def _long_names(checkpoint: Checkpoint) -> Iterator[Problem]:
     long = [name for name in checkpoint if len(name) > MAX_NAME]
     if long:
         yield source_problem(
-            f"{len(long)} names are longer than {MAX_NAME} characters: `{long[0][:80]}...`",
+            f"{len(long)} names are longer than {MAX_NAME} characters: {listed([long[0][:80]])}...",
             why="no library writes such names; the file is damaged or made to harm",
             do="use another file, or convert without a key map",
             check="names",

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from hfconvert.errors import Problem, raise_any, recipe_problem
 from hfconvert.keymap.applied import Applied, ClaimedTie, StepFunction, Where
+from hfconvert.keymap.fold import listed
 from hfconvert.keymap.rules import first_matches, parse_pairs, unmatched
 from hfconvert.tensors.checkpoint import Checkpoint, Dropped
 
@@ -52,15 +53,16 @@ def _problem(
     checkpoint: Checkpoint, name: str, kept: Mapping[str, str], subject: str
 ) -> Problem | None:
     other = kept[name]
+    left, right = listed([name]), listed([other])
     if other not in checkpoint:
-        what = f"`{name}` cannot be tied to `{other}`, which is not there"
+        what = f"{left} cannot be tied to {right}, which is not there"
         return _refused(what, "another name at this step", subject)
     if other in kept:
-        what = f"`{name}` cannot be tied to `{other}`, which the same step leaves out"
+        what = f"{left} cannot be tied to {right}, which the same step leaves out"
         return _refused(what, "the pair is the wrong way round, or chained", subject)
     one, two = checkpoint[name].tensor.spec, checkpoint[other].tensor.spec
     if one != two:
-        what = f"`{name}` is {one} and `{other}` is {two}: they are no tie"
+        what = f"{left} is {one} and {right} is {two}: they are no tie"
         return _refused(what, "one of them was resized, cast or transposed", subject)
     return None
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from hfconvert.errors import Problem, raise_any, recipe_problem
 from hfconvert.keymap.applied import Applied, StepFunction, Where
+from hfconvert.keymap.fold import listed
 from hfconvert.keymap.move import invalid
 from hfconvert.keymap.patterns import Pattern, Template
 from hfconvert.keymap.rules import Pair, first_matches, parse_all, unmatched
@@ -77,7 +78,7 @@ def _parse(pairs: Mapping[str, str], where: Where) -> list[Pair]:
 
 def _ambiguous(name: str, subject: str) -> Problem:
     return recipe_problem(
-        f"`{name}` would be a copy of itself, or of several tensors",
+        f"{listed([name])} would be a copy of itself, or of several tensors",
         why="the right side matches more than one name for it",
         do="write `untie: {new name: name it is a copy of}`, one tensor for each new name",
         subject=subject,
