@@ -45,7 +45,9 @@ class Identity:
 Remembered = Mapping[tuple[str, int, int], str]
 
 
-def digest_of(canonical: Mapping[str, Any], shards: Iterable[Shard], files: Mapping[str, Any]) -> str:
+def digest_of(
+    canonical: Mapping[str, Any], shards: Iterable[Shard], files: Mapping[str, Any]
+) -> str:
     """The digest; `files` gives the content identity of every file by its name within the source."""
     document = {
         "format": FORMAT,

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
-from hfconvert.keymap.steps.strip_prefix import WRAPPERS
+from hfconvert.keymap.prefixes import WRAPPERS
 from hfconvert.readers.layout import FAMILIES, Layout
 
 Role = Literal["weights", "optimizer", "other"]

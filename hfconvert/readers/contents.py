@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hfconvert.findings import Finding
+from hfconvert.pickles.values import Import
 from hfconvert.tensors.lazy import LazyTensor, TensorSpec
 
 
@@ -33,23 +34,14 @@ class OtherTensor:
 
 
 @dataclass(frozen=True, slots=True)
-class PickleImport:
-    """A name that a pickle asks for, and what it is judged to be: inert, unknown or dangerous."""
-
-    module: str
-    name: str
-    verdict: str
-
-
-@dataclass(frozen=True, slots=True)
 class PickleFacts:
     """What the pickle of a file asks for; nothing of it is ever imported."""
 
-    imports: tuple[PickleImport, ...]
+    imports: tuple[Import, ...]
     stubbed: tuple[str, ...] = ()
 
     @property
-    def dangerous(self) -> tuple[PickleImport, ...]:
+    def dangerous(self) -> tuple[Import, ...]:
         """The imports that would run code under a loader that obeys them."""
         return tuple(item for item in self.imports if item.verdict == "dangerous")
 

@@ -29,7 +29,9 @@ def sniff(source: ByteSource) -> str:
         return "torch"
     head = read(source, 0, 9)
     length = int.from_bytes(head[:8], "little")
-    return "safetensors" if head[8:9] == b"{" and length <= min(MAX_HEADER, source.size) else "torch"
+    return (
+        "safetensors" if head[8:9] == b"{" and length <= min(MAX_HEADER, source.size) else "torch"
+    )
 
 
 def _zip(source: ByteSource) -> bool:

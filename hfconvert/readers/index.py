@@ -42,7 +42,9 @@ def read_index(root: Path, file: str) -> Index:
         raise UserError(_problem(file, "it has no weight_map, or an empty one"))
     strange = [name for name, shard in weight_map.items() if not _plain(shard)]
     if strange:
-        what = f"tensor {strange[0]!r} is mapped to {weight_map[strange[0]]!r}, no file of the folder"
+        what = (
+            f"tensor {strange[0]!r} is mapped to {weight_map[strange[0]]!r}, no file of the folder"
+        )
         raise UserError(_problem(file, what))
     metadata = document.get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, dict) else None

@@ -152,6 +152,8 @@ def _chosen(source: LocalFile, contents: Contents, wanted: Wanted) -> WeightSet:
                 subject=wanted.where_weights,
             )
         )
+    if not sets:
+        raise UserError(_no_weights(source, contents))
     if len(sets) == 1:
         return sets[0]
     raise UserError(
@@ -161,6 +163,17 @@ def _chosen(source: LocalFile, contents: Contents, wanted: Wanted) -> WeightSet:
             do="choose one with source.weights",
             subject=wanted.where_weights,
         )
+    )
+
+
+def _no_weights(source: LocalFile, contents: Contents) -> Problem:
+    optimizer = any(other.role == "optimizer" for other in contents.others)
+    held = "only the state of an optimizer" if optimizer else "no tensors that could be weights"
+    return source_problem(
+        f"it holds {held}",
+        why="training runs write several files beside the model's",
+        do="name the file with the weights",
+        subject=str(source.path),
     )
 
 
