@@ -74,6 +74,7 @@ class _Reading:
     def document(self, value: object) -> Document:
         if value is None and self.faults:
             self.unread.add(())
+            value = UNREAD
         return Document(
             self.name, value, self.positions, tuple(self.faults), frozenset(self.unread)
         )

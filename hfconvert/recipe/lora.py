@@ -29,7 +29,9 @@ class Adapter(Model):
 class Lora(Model):
     """Adapters to merge, in order."""
 
-    adapters: Annotated[tuple[Adapter, ...], Field(min_length=1)]
+    adapters: Annotated[tuple[Adapter, ...], Field(min_length=1)] = Field(
+        description="The adapters, in the order in which they are merged."
+    )
     base: Text | None = Field(
         None, description="The base model's identity to accept, as the adapter records it."
     )

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from hfconvert.errors import Exit
+from hfconvert.recipe import Recipe
+from hfconvert.recipe.not_built import not_built
+
+
+def gaps(recipe: Recipe) -> list[tuple[str, str]]:
+    problems = not_built(recipe)
+    assert all(problem.exit == Exit.RECIPE and problem.do for problem in problems)
+    return [(problem.subject, problem.what) for problem in problems]
+
+
+def test_what_works_is_no_problem(read: Callable[..., Recipe]) -> None:
+    assert gaps(read()) == []
+    lines = """
+key_map:
+  - rename: {a: b}
+  - strip_prefix: [module.]
+  - drop: ["*.bias"]
+dtype: keep
+output: {path: out, max_shard_size: 1GB, filename: a.safetensors, disk: normal}
+validate: {tensors: off, architecture: off, logits: off}
+"""
+    head = "version: 1\nsource: {path: x, files: [a], on_duplicate: keep-indexed, subfolder: s, "
+    head += "refuse_dangerous: false, weights: w, format: torch}\n"
+    assert gaps(read(lines, head=head)) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "column", "what"),
+    [
+        ("validate: {reference: ./x}", 12, "comparing to a reference"),
+        ("validate: {trust_remote_code: true}", 12, "running a repository's own code"),
+        ("lora: {adapters: [{adapter: ./a}]}", 1, "merging adapters"),
+        ("publish: {repo: a/b}", 1, "publishing"),
+        ("key_map: [{qkv: {from: a, into: [q, k, v], layout: blocked}}]", 12, "the step `qkv`"),
+        ("key_map: [{drop: ['${config.x}']}]", 19, "filling in `${config.x}`"),
+    ],
+)
+def test_what_does_not_is_said_at_its_place(
+    read: Callable[..., Recipe], lines: str, column: int, what: str
+) -> None:
+    assert gaps(read(lines)) == [(f"recipe.yaml:3:{column}", f"{what} is not built yet")]
+
+
+def test_everything_is_said_at_once_and_overrides_are_named(read: Callable[..., Recipe]) -> None:
+    recipe = read("lora: {adapters: [{adapter: ./a}]}\n", "validate.reference=./x")
+    assert [subject for subject, _ in gaps(recipe)] == [
+        "recipe.yaml:3:1",
+        "--set validate.reference",
+    ]
+
+
+def test_a_part_that_a_command_ignores(read: Callable[..., Recipe]) -> None:
+    recipe = read("publish: {repo: a/b}")
+    assert gaps(recipe.model_copy(update={"publish": None})) == []
