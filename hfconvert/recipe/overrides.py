@@ -48,6 +48,8 @@ def _override(document: Document, text: str, number: int) -> Document:
         changed, path = _put(document.value, parts, value.value, ())
     except _MisplacedError as misplaced:
         return _with_fault(document, mark, misplaced.beats)
+    if len(path) < len(parts):  # what it goes into could not be read; that is a fault already
+        return document
     return replace(
         document,
         value=changed,
@@ -61,10 +63,10 @@ def _with_fault(document: Document, mark: Mark, *beats: tuple[str, str, str]) ->
 
 
 def _put(container: Any, parts: list[str], value: Any, path: KeyPath) -> tuple[Any, KeyPath]:
-    """The container with the value put in, and the path where it went."""
+    """The container with the value put in, and the path where it went; shorter where that is unread."""
     if not parts:
         return value, path
-    if container is UNREAD:  # its own fault is recorded
+    if container is UNREAD:
         return UNREAD, path
     first, *rest = parts
     if container is None:
