@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, PlainValidator, ValidationInfo, WithJsonSchema
+from pydantic import AfterValidator, PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
 
 from hfconvert.errors import UserError, recipe_problem
 from hfconvert.recipe.faults import RefusedError, shown
@@ -112,7 +112,10 @@ def _repo(text: str) -> str:
 
 
 LocationText = Annotated[
-    Location, PlainValidator(_validate), WithJsonSchema({"type": "string", "minLength": 1})
+    Location,
+    PlainValidator(_validate),
+    PlainSerializer(str),
+    WithJsonSchema({"type": "string", "minLength": 1}),
 ]
 """A field that is written as a path or `org/name[@revision]`."""
 

@@ -59,7 +59,7 @@ _FIELDS = (
     _Gap(("publish",), lambda r: r.publish, "publishing"),
 )
 
-_STEPS_BUILT = frozenset({"rename", "strip_prefix", "drop"})
+_STEPS_BUILT = frozenset({"rename", "strip_prefix", "drop", "add_prefix"})
 
 
 def not_built(recipe: Recipe) -> list[Problem]:

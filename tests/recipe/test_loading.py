@@ -128,6 +128,28 @@ def test_a_part_can_be_left_out_and_positions_stay() -> None:
     assert without.position("source") == "recipe.yaml:2:1"
 
 
+def test_a_recipe_as_json() -> None:
+    recipe = parse(
+        MINIMAL.replace("./model", "m, assets_from: a/b@c")
+        + "key_map: [{family: {name: f, tp: 4}}, {split: {from: a, into: [b, c]}}]\n"
+        "dtype: float16\nlora: {adapters: [{adapter: ./q, weight: 2}]}\n"
+        "output: {max_shard_size: 1GB}\nvalidate: {logits: {inputs: [x]}, tensors: sample}\n",
+        "recipe.yaml",
+    )
+    assert recipe.model_dump(mode="json", by_alias=True, exclude_defaults=True) == {
+        "version": 1,
+        "source": {"path": "m", "assets_from": "a/b@c"},
+        "key_map": [
+            {"family": {"name": "f", "tp": 4}},
+            {"split": {"from": "a", "into": ["b", "c"]}},
+        ],
+        "dtype": {"default": "float16"},
+        "lora": {"adapters": [{"adapter": "q", "weight": 2.0}]},
+        "output": {"max_shard_size": 1_000_000_000},
+        "validate": {"logits": {"inputs": ["x"]}, "tensors": "sample"},
+    }
+
+
 def test_substitute_fills_in_values_with_their_types() -> None:
     recipe = parse(
         "version: 1\nsource: {repo: a/b}\noutput: {path: './${source.repo}-x'}\nkey_map:\n"

@@ -21,6 +21,7 @@ def test_what_works_is_no_problem(read: Callable[..., Recipe]) -> None:
 key_map:
   - rename: {a: b}
   - strip_prefix: [module.]
+  - add_prefix: "model."
   - drop: ["*.bias"]
 dtype: keep
 output: {path: out, max_shard_size: 1GB, filename: a.safetensors, disk: normal}
