@@ -255,10 +255,15 @@ def test_68_the_plan_is_frozen(
 def test_70_shared_tensors_do_not_grow(store: Store, convert: Convert) -> None:
     decoder = torch.randn(32, 16)
     state = {"decoder.weight": decoder} | {f"heads.{i}.weight": decoder for i in range(3)}
-    done = convert(store({"pytorch_model.bin": state}))
+    source = store({"pytorch_model.bin": state})
+    done = convert(source)
     assert done.code == 0
-    assert done.holds({"decoder.weight": decoder})
+    ((kept, written),) = done.tensors().items()
+    assert kept in state
+    assert torch.equal(written, decoder)
     assert done.check("tensors")["status"] == "pass"
+    plan = convert(source, command="plan", output="planned").document
+    assert sorted([kept, *(tie["dropped"] for tie in plan["ties"])]) == sorted(state)
 
 
 def test_70_clones_are_kept_and_growth_is_explained(store: Store, convert: Convert) -> None:
