@@ -62,4 +62,4 @@ def _show_value(name: str, value: object, *, indent: int) -> None:
     elif name.endswith("_bytes") and isinstance(value, int):
         print(f"{label.removesuffix(' bytes'):34}{value / 1e6:12,.1f} MB")
     else:
-        print(f"{label:34}{value:>12}")
+        print(f"{label:34}{value!s:>12}")

@@ -201,3 +201,16 @@ def test_a_run_into_another_folder_writes_the_same_bytes(work: Path, out: Path) 
     assert sorted(file.name for file in (work / "other").glob("model*")) == names
     for name in names:
         assert (work / "other" / name).read_bytes() == (out / name).read_bytes(), name
+
+
+def test_what_the_readme_shows_is_what_is_printed(work: Path) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = readme.split("```text\n")[1].split("```")[0].splitlines()
+    recipe = RECIPE.relative_to(ROOT)
+    output = work / "quickstart-safetensors"
+    ran = _run("run", str(recipe), "--output", str(output), cwd=ROOT)
+    printed = ran.stdout.replace(str(output), output.name).splitlines()
+
+    assert ran.returncode == 0, ran.stderr
+    assert len(shown) == 5
+    assert [line for line in shown if line not in printed] == []
