@@ -71,8 +71,7 @@ def _beats(detail: Any, path: KeyPath, model: type[BaseModel]) -> tuple[str, str
         return _refused(detail, path)
     if kind == "extra_forbidden":
         name = str(path[-1]) if path else ""
-        why, do = name_hint(name, valid_names(model, path[:-1]))
-        return f"unknown key {shown(name)}", why, do
+        return (f"unknown key {shown(name)}", *_key_hint(name, path[:-1], model))
     if kind == "missing":
         name = str(detail["loc"][-1])
         return f"{shown(name)} is missing", "", f"add `{name}:`"
@@ -82,6 +81,14 @@ def _beats(detail: Any, path: KeyPath, model: type[BaseModel]) -> tuple[str, str
         wanted, do = _KINDS[kind]
         return f"{_named(path)} must be {wanted}, not {shown(detail['input'])}", "", do
     return _limit(detail, path)
+
+
+def _key_hint(name: str, path: KeyPath, model: type[BaseModel]) -> tuple[str, str]:
+    valid = valid_names(model, path)
+    homes = [home for home in valid if name in valid_names(model, (*path, home))]
+    if homes:
+        return f"it belongs under `{homes[0]}`", f"move it under `{homes[0]}`"
+    return name_hint(name, valid)
 
 
 def _named(path: KeyPath) -> str:

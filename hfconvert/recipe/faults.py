@@ -71,8 +71,13 @@ def shown(value: object) -> str:
     if not isinstance(value, str | int | float):
         return _kind(value)
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    line = text.encode("unicode_escape").decode() if not text.isprintable() else text
+    line = one_line(text)
     return f"`{line[:60]}...`" if len(line) > 60 else f"`{line}`"
+
+
+def one_line(text: str) -> str:
+    """Text that can act on no terminal: what is not printable comes as an escape."""
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
 def _kind(value: object) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from hfconvert.recipe.document import UNREAD, Document, compose
-from hfconvert.recipe.faults import Fault, shown
+from hfconvert.recipe.faults import Fault, one_line, shown
 from hfconvert.recipe.positions import KeyPath, Mark, Positions
 
 
@@ -33,11 +33,11 @@ class _MisplacedError(Exception):
 
 def _override(document: Document, text: str, number: int) -> Document:
     written, equals, value_text = text.partition("=")
-    mark = Mark(0, number, f"--set {written}")
+    mark = Mark(0, number, f"--set {one_line(written)}")
     if not equals or not written or "" in written.split("."):
         return _with_fault(
             document,
-            Mark(0, number, f"--set {text}"),
+            Mark(0, number, f"--set {one_line(text)}"),
             ("is not key.path=value", "", "write --set dtype=bfloat16"),
         )
     value = compose(value_text, mark.text)

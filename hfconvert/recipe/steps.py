@@ -274,7 +274,7 @@ def _step(value: Any) -> Any:
     if len(value) != 1:
         raise RefusedError(
             f"a step is a mapping with exactly one key; this has {len(value)}"
-            + (f": {', '.join(map(str, value))}" if value else ""),
+            + (f": {', '.join(map(shown, value))}" if value else ""),
             why="two steps under one dash, or options that are not indented below their step",
             do="give every step a dash of its own, and indent its options below its name",
         )

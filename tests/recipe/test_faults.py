@@ -61,6 +61,7 @@ def test_a_hint_lists_what_is_valid() -> None:
         (True, "`true`"),
         (5, "`5`"),
         ("a\nb\x1b[31m", "`a\\nb\\x1b[31m`"),
+        ("\ud800", "`\\ud800`"),
         ("x" * 100, f"`{'x' * 60}...`"),
         (None, "null"),
         ({}, "a mapping"),

@@ -68,6 +68,7 @@ def test_an_override_mends_the_file(read: Callable[..., Recipe]) -> None:
     ("override", "subject", "what"),
     [
         ("dtype", "--set dtype", "is not key.path=value"),
+        ("a\n\x1b[31m", "--set a\\n\\x1b[31m", "is not key.path=value"),
         ("=x", "--set =x", "is not key.path=value"),
         ("a..b=x", "--set a..b=x", "is not key.path=value"),
         (".a=x", "--set .a=x", "is not key.path=value"),

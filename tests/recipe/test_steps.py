@@ -118,7 +118,7 @@ def test_positions_of_steps_and_of_what_they_hold(read: Callable[..., Recipe]) -
         (
             "{drop: [a], rename: {a: b}}",
             11,
-            "a step is a mapping with exactly one key; this has 2: drop",
+            "a step is a mapping with exactly one key; this has 2: `drop`",
         ),
         ("{renam: {a: b}}", 11, "there is no step `renam`"),
         ("{rename: {}}", 20, "`rename` must have at least 1 item, not 0"),
