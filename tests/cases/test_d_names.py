@@ -108,6 +108,21 @@ def old_bert() -> State:
     }
 
 
+def test_29_a_prefix_that_the_target_wants_is_added(
+    tiny: State, store: Store, convert: Convert
+) -> None:
+    bare = {
+        name.removeprefix("model."): tensor
+        for name, tensor in tiny.items()
+        if "lm_head" not in name
+    }
+    source = store({"pytorch_model.bin": prefixed(bare, "module._orig_mod.")})
+    steps = [{"strip_prefix": ["_orig_mod.", "module."]}, {"add_prefix": "model."}]
+    done = convert(source, key_map=steps)
+    assert done.code == 0
+    assert done.holds(prefixed(bare, "model."))
+
+
 def test_31_historic_names_are_kept_unless_the_recipe_modernises(
     store: Store, convert: Convert
 ) -> None:
