@@ -3,7 +3,8 @@
 Gathered from the documentation of the modules and from published advisories on pickle scanners. A module
 listed in `MODULES` is dangerous with everything in it and below it; `NAMES` are single names; `METHODS`
 are modules whose classes are harmless and whose methods, reached by a dotted name, are not. `REEXPORTED`
-are modules that are dangerous in whatever module they are found as an attribute.
+are modules that are dangerous in whatever module they are found as an attribute, `ATTRIBUTES` functions
+that are when they are reached through another name.
 """
 
 from __future__ import annotations
@@ -229,5 +230,53 @@ REEXPORTED = frozenset(
             "pickle",
         ),
         *("runpy", "ctypes", "codecs", "pty", "marshal", "tempfile", "__builtins__", "__builtin__"),
+    }
+)
+
+# Attributes that do harm wherever they are reached by a dotted name.
+ATTRIBUTES = frozenset(
+    {
+        *("system", "popen", "popen2", "Popen", "call", "check_call", "check_output", "getoutput"),
+        *(
+            "execv",
+            "execve",
+            "execl",
+            "execvp",
+            "spawnl",
+            "spawnv",
+            "spawnvp",
+            "posix_spawn",
+            "fork",
+        ),
+        *(
+            "eval",
+            "exec",
+            "execfile",
+            "compile",
+            "import_module",
+            "__import__",
+            "getattr",
+            "run_code",
+        ),
+        *("run_path", "run_module", "_run_code", "mkdir", "makedirs", "unlink", "rmdir", "rmtree"),
+        *(
+            "write_text",
+            "write_bytes",
+            "read_text",
+            "read_bytes",
+            "urlopen",
+            "urlretrieve",
+            "connect",
+        ),
+        *(
+            "runcode",
+            "runsource",
+            "runctx",
+            "runeval",
+            "attrgetter",
+            "methodcaller",
+            "CDLL",
+            "dlopen",
+        ),
     }
 )

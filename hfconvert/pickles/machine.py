@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any
 
 from hfconvert.pickles import containers, objects, scalars
@@ -114,7 +115,17 @@ class Unpickler:
         self._budget = Budget(limits)
         self._counts: Counter[Global] = Counter()
         self._stubbed: Counter[str] = Counter()
-        self._getattr_abused = False
+        self._abuses: list[None] = []
+
+    def another(self, persistent: PersistentLoad | None = None) -> Unpickler:
+        """One for other pickles of the same file: the same budget and list of imports."""
+        made = copy(self)
+        made._persistent = persistent or _no_persistent  # noqa: SLF001  # of this class
+        return made
+
+    def teach(self, name: Global, rebuild: Rebuild) -> None:
+        """Rebuild one more name, here and in those that are made of this one from now on."""
+        self._rebuilds = {**self._rebuilds, name: rebuild}
 
     def load(self, stream: Stream) -> Any:
         """The value of the next pickle of the stream. BrokenPickleError where it has none."""
@@ -135,7 +146,8 @@ class Unpickler:
         except _DAMAGE as error:
             raise BrokenPickleError(_describe(error), stream.position) from None
         finally:
-            self._getattr_abused |= state.getattr_abused
+            if state.getattr_abused:
+                self._abuses.append(None)
         raise AssertionError("the budget ends every pickle")
 
     @property
@@ -143,7 +155,7 @@ class Unpickler:
         """Every name that the pickles so far asked for, judged, in the order of the file."""
         return tuple(
             Import(found.module, found.name, judge(found.module, found.name), count)
-            if found not in GETATTR or self._getattr_abused
+            if found not in GETATTR or self._abuses
             else Import(found.module, found.name, "unknown", count)
             for found, count in self._counts.items()
         )

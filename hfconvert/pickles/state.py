@@ -73,7 +73,6 @@ class State:
 
     __slots__ = (
         "budget",
-        "derived",
         "getattr_abused",
         "imports",
         "marks",
@@ -103,7 +102,6 @@ class State:
         self.stack: list[Any] = []
         self.marks: list[list[Any]] = []
         self.memo: dict[int, Any] = {}
-        self.derived: set[Global] = set()
         self.getattr_abused = False
 
     def pop_mark(self) -> list[Any]:
@@ -139,6 +137,7 @@ class State:
         if type(args) is not tuple:
             args = (args,)
         if type(function) is not Global:
+            self.getattr_abused |= type(function) is Stub and _is_getattr(function.kind)
             return self._stub(function, args, kwargs)
         rebuild = self.rebuilds.get(function)
         if rebuild is not None and not kwargs:
@@ -149,7 +148,6 @@ class State:
             return self._typed(function, args)
         if function in NEW and args and type(args[0]) is Global and args[0] not in NEW:
             return self.call(args[0], args[1:])
-        self.getattr_abused |= function in self.derived
         return self._stub(function, args, kwargs)
 
     def _rebuilt(self, rebuild: Rebuild, function: Global, args: tuple[Any, ...]) -> Any:
@@ -181,15 +179,19 @@ class State:
         return replace(made, detail=args[1:4:2]) if isinstance(made, TensorRef) else made
 
     def _getattr(self, function: Global, args: tuple[Any, ...]) -> Any:
-        """A member of a class, as Python 3.11 pickles enums; anything else counts as abuse."""
+        """A class in a class, a member of an enum (both judged by their whole name), or a bound method.
+
+        Anything else is abuse, and so is calling a bound method.
+        """
         match args:
-            case (Global(module, name) as owner, str(attribute)) if (
-                owner not in self.derived and attribute.isidentifier() and attribute[0] != "_"
-            ):
-                member = self.named(module, f"{name}.{attribute}")
-                self.derived.add(member)
-                return member
-        self.getattr_abused = True
+            case (Global(module, name), str(attribute)):
+                self.getattr_abused |= not _is_public(attribute)
+                self.budget.hold(len(name) + len(attribute))
+                return self.named(module, f"{name}.{attribute}")
+            case (Stub(), str(attribute)):
+                self.getattr_abused |= not _is_public(attribute)
+            case _:
+                self.getattr_abused = True
         return self._stub(function, args)
 
 
@@ -234,6 +236,14 @@ def build(target: Any, value: Any) -> None:
 def hashable(key: Any) -> Any:
     """A key that can be hashed in bounded time: itself, or a Stub that holds it."""
     return key if _simple(key, MAX_KEY_DEPTH) else Stub(key)
+
+
+def _is_getattr(kind: Any) -> bool:
+    return type(kind) is Global and kind in GETATTR
+
+
+def _is_public(attribute: str) -> bool:
+    return attribute.isidentifier() and not attribute.startswith("__")
 
 
 def _simple(key: Any, depth: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hfconvert.pickles.dangerous import METHODS, MODULES, NAMES, REEXPORTED
+from hfconvert.pickles.dangerous import ATTRIBUTES, METHODS, MODULES, NAMES, REEXPORTED
 from hfconvert.pickles.rebuild_torch import TYPED_STORAGES
 from hfconvert.pickles.rebuilds import REBUILDS
 from hfconvert.pickles.values import Global, Verdict
@@ -103,7 +103,12 @@ def _hides(module: str, name: str) -> bool:
     parts = [*module.split("."), *name.split(".")]
     if not all(part.isidentifier() or part in _LOCAL for part in parts):
         return not module.startswith("copyreg extension")
-    return any(part in _UNDER for part in parts[1:]) or not REEXPORTED.isdisjoint(name.split("."))
+    reached = name.split(".")
+    return (
+        not _UNDER.isdisjoint(parts[1:])
+        or not REEXPORTED.isdisjoint(reached)
+        or not ATTRIBUTES.isdisjoint(reached[1:])
+    )
 
 
 def _runs(module: str, name: str) -> bool:

@@ -17,6 +17,7 @@ class Checksum:
     """What a zip says of the bytes of one of its entries: their CRC-32."""
 
     name: str
+    source: ByteSource
     start: int
     size: int
     crc: int

@@ -7,6 +7,7 @@ from typing import Any
 from hfconvert.errors import Problem, source_problem
 from hfconvert.pickles.values import StorageRef, Stub, TensorRef
 from hfconvert.readers.torch_rewritten import Rewritten
+from hfconvert.readers.torch_sources import flattened
 from hfconvert.tensors.box import Shape
 from hfconvert.tensors.lazy import LazyTensor, TensorSpec
 from hfconvert.tensors.leaf import Leaf, row_major
@@ -36,12 +37,12 @@ def lazy_tensor(ref: TensorRef, name: str, file: str) -> LazyTensor:
     if reason:
         return unreadable(ref, name, file, reason)
     strides = _normal(ref.shape, ref.strides)
-    start = storage.start + ref.offset * dtype.itemsize
+    source, start = flattened(storage.source, storage.start + ref.offset * dtype.itemsize)
     spec = TensorSpec(dtype, _counted(ref))
     leaf: LazyTensor = (
-        Leaf.packed(spec, storage.source, start)
+        Leaf.packed(spec, source, start)
         if dtype.bits % 8
-        else Leaf.strided(spec, storage.source, start, strides)
+        else Leaf.strided(spec, source, start, strides)
     )
     if storage.swapped or ref.conj or ref.neg:
         return Rewritten(leaf, swapped=storage.swapped, conj=ref.conj, neg=ref.neg)
