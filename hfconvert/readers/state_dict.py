@@ -1,94 +1,45 @@
-"""Which parts of a checkpoint are weights: the sets, their tensors by name, and what else there is."""
+"""The weights of a checkpoint: its sets, their tensors by name, and the tensors outside of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from hfconvert.errors import Problem, raise_any, source_problem
-from hfconvert.findings import Finding, warning
-from hfconvert.pickles.values import StorageRef, Stub, TensorRef
+from hfconvert.errors import Problem, UserError, raise_any, source_problem
+from hfconvert.findings import Finding, info, warning
+from hfconvert.pickles.values import ArrayRef, StorageRef, Stub, TensorRef
 from hfconvert.readers.contents import WeightSet
+from hfconvert.readers.state_dict_facts import JSON, facts
+from hfconvert.readers.state_dict_places import chosen_by_format, places, weights_within
+from hfconvert.readers.torch_array import array_tensor
 from hfconvert.readers.torch_tensor import lazy_tensor, stub_tensor
 from hfconvert.readers.torch_walk import (
     Path,
     entries,
     holds_tensors,
-    is_module,
-    is_script_object,
+    is_array,
     is_tensor,
     leaves,
     printed,
 )
 from hfconvert.tensors.lazy import LazyTensor
 
-SETS = (
-    *(
-        "state_dict",
-        "model_state_dict",
-        "model_state",
-        "model",
-        "module",
-        "net",
-        "network",
-        "weights",
-    ),
-    *("params", "params_ema", "ema", "ema_state_dict", "state_dict_ema", "model_ema", "ema_model"),
-    *(
-        "current_model_state",
-        "best_model_state",
-        "best_model_state_dict",
-        "teacher",
-        "student",
-        "g_ema",
-    ),
-    *("generator", "discriminator", "netG", "netD", "net_g", "net_d", "encoder_state_dict"),
-)
-OPTIMIZERS = (
-    *(
-        "optimizer",
-        "optimizers",
-        "optimizer_state",
-        "optimizer_states",
-        "optimizer_state_dict",
-        "optim",
-    ),
-    *(
-        "opt",
-        "optimizer_state_dicts",
-        "optim_state_dict",
-        "base_optimizer_state",
-        "last_optimizer_state",
-    ),
-    *("lr_scheduler", "lr_schedulers", "scheduler", "schedulers", "lr_scheduler_state_dict"),
-    *(
-        "scheduler_state_dict",
-        "opt_param_scheduler",
-        "scaler",
-        "grad_scaler",
-        "amp",
-        "callbacks",
-        "loops",
-    ),
-)
-_RANDOM = (
-    "rng_state",
-    "rng_states",
-    "cuda_rng_state",
-    "torch_rng_state",
-    "random_rng_state",
-    "gen",
-)
-_WEIGHT_ENDINGS = ("weight", "bias", "running_mean", "running_var", "gamma", "beta", "kernel")
-_MAX_NESTING = 4
+__all__ = ["JSON", "Sets", "facts", "no_weights", "read_sets", "tensors_of", "weight_sets"]
+
+_LISTED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Sets:
-    """The sets of weights of a checkpoint; `others` are the tensors outside of them, by their whole names."""
+    """The sets of weights of a checkpoint.
+
+    `default` is the one that the format says is the model, or the only one; None where a choice is needed.
+    `others` are the tensors outside of all sets, by their whole names.
+    """
 
     sets: tuple[WeightSet, ...]
+    default: str | None
     others: Mapping[str, LazyTensor]
     findings: tuple[Finding, ...]
 
@@ -100,116 +51,108 @@ def weight_sets(tree: Any, file: str = "the file") -> tuple[WeightSet, ...]:
 
 def read_sets(tree: Any, file: str) -> Sets:
     """Find the sets of weights of what a file holds. UserError (exit 3) where two tensors have one name."""
-    places = _places(tree)
-    findings: list[Finding] = []
-    problems: list[Problem] = []
+    found = _Found(file)
     sets = []
-    for path, value in places:
-        name = printed(path)
-        tensors = _tensors(value, file, findings, problems, top=not path)
+    taken: list[Path] = []
+    for path, value in places(tree):
+        tensors = found.tensors(value, top=not path)
         if tensors:
-            sets.append(WeightSet(name, tensors))
-    raise_any(problems)
-    return Sets(tuple(sets), _others(tree, {path for path, _ in places}, file), tuple(findings))
+            sets.append(WeightSet(printed(path), tensors))
+            taken.append(path)
+    raise_any(found.problems)
+    default = chosen_by_format(tree, [one.name for one in sets])
+    return Sets(tuple(sets), default, _others(tree, taken, file), tuple(found.findings))
 
 
 def tensors_of(tree: Any, file: str) -> dict[str, LazyTensor]:
     """All the tensors of a part of a checkpoint, by their dotted names. UserError (exit 3)."""
-    problems: list[Problem] = []
-    tensors = _tensors(tree, file, [], problems, top=False)
-    raise_any(problems)
+    found = _Found(file)
+    tensors = found.tensors(tree, top=False)
+    raise_any(found.problems)
     return tensors
 
 
-def _places(tree: Any) -> list[tuple[Path, Any]]:
-    """Where the sets are: known containers, else the whole."""
-    named = list(_named(tree, (), _MAX_NESTING))
-    if named:
-        return named + list(_alike(tree, {path[0] for path, _ in named}))
-    return [((), tree)]
+def no_weights(tree: Any, file: str, others: Mapping[str, LazyTensor]) -> UserError:
+    """Why a file without sets of weights is refused (exit 3): what it holds instead."""
+    inner = entries(tree)
+    keys = ", ".join(printed((key,)) for key, _ in list(inner)[:_LISTED]) if inner else ""
+    if others:
+        what = f"it holds no weights, only {len(others)} tensors of an optimizer or the like"
+        why = "training code keeps the state of the optimizer in a file of its own"
+    else:
+        what = "it holds no tensors"
+        why = "it is a checkpoint of something else, such as settings, or no checkpoint"
+    told = f"{what} ({keys})" if keys else what
+    return UserError(
+        source_problem(told, why=why, do="name the file that holds the weights", subject=file)
+    )
 
 
-def _named(tree: Any, path: Path, depth: int) -> Iterator[tuple[Path, Any]]:
-    """Known containers that hold tensors, and those within them where they hold no tensor of their own."""
-    if is_module(tree) or is_script_object(tree) or depth == 0:
-        return
-    for key, value in entries(tree) or ():
-        if (
-            key not in SETS
-            or entries(value) is None
-            or is_optimizer(value)
-            or not holds_tensors(value)
-        ):
-            continue
-        inner = list(_named(value, (*path, key), depth - 1))
-        own = any(is_tensor(child) for _, child in entries(value) or ())
-        yield from inner if inner and not own else [((*path, key), value)]
+@dataclass(slots=True)
+class _Found:
+    """What is found in one file, with what there is to say about it."""
 
+    file: str
+    findings: list[Finding] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
-def _alike(tree: Any, taken: set[Any]) -> Iterator[tuple[Path, Any]]:
-    """Unknown containers beside known ones that look like weights all the same."""
-    for key, value in entries(tree) or ():
-        if key in taken or key in OPTIMIZERS or entries(value) is None or is_optimizer(value):
-            continue
-        names = [path[-1] for path, leaf in leaves(value) if is_tensor(leaf) and path]
-        if any(type(name) is str and name.split(".")[-1] in _WEIGHT_ENDINGS for name in names):
-            yield (key,), value
+    def tensors(self, tree: Any, *, top: bool) -> dict[str, LazyTensor]:
+        """The tensors of a set; numpy arrays where it has nothing else."""
+        items = list(weights_within(tree, top=top))
+        chosen = [item for item in items if _counts(item[1])]
+        if not any(is_tensor(value) for _, value in chosen):
+            arrays = [item for item in items if is_array(item[1])]
+            chosen = chosen + arrays
+            if arrays:
+                self.findings.append(
+                    info("source", self.file, f"its {len(arrays)} numpy arrays are read as tensors")
+                )
+        tensors = self._named(chosen)
+        if tensors:
+            self._tell_left_out([item for item in items if item not in chosen])
+        return tensors
 
+    def _named(self, items: list[tuple[Path, Any]]) -> dict[str, LazyTensor]:
+        tensors: dict[str, LazyTensor] = {}
+        unnamed: list[str] = []
+        for path, value in items:
+            name = printed(path) if path else "tensor"
+            if name in tensors:
+                self.problems.append(_twice(name, self.file))
+            if not path or not all(type(key) is str for key in path):
+                unnamed.append(name)
+            tensors[name] = _lazy(value, name, self.file)
+        if unnamed:
+            listed = _fold([repr(name) for name in unnamed])
+            message = f"{len(unnamed)} tensors have no name, or a key that is no string; written as {listed}"
+            self.findings.append(warning("names", self.file, message, "rename them in key_map"))
+        return tensors
 
-def is_optimizer(value: Any) -> bool:
-    """Whether a container is the state of an optimizer, whatever its name."""
-    inner = entries(value)
-    return inner is not None and {"param_groups", "state"} <= {
-        key for key, _ in inner if type(key) is str
-    }
-
-
-def _weights(tree: Any, *, top: bool) -> Iterator[tuple[Path, Any]]:
-    """The leaves of a set; at the top of a file, without optimizers and generators of random numbers."""
-    if not top or entries(tree) is None or is_module(tree):
-        yield from leaves(tree)
-        return
-    if is_optimizer(tree):
-        return
-    for key, value in entries(tree) or ():
-        container = not is_tensor(value)
-        if key in _RANDOM or (container and (key in OPTIMIZERS or is_optimizer(value))):
-            continue
-        yield from (((key, *path), leaf) for path, leaf in leaves(value))
-
-
-def _tensors(
-    tree: Any, file: str, findings: list[Finding], problems: list[Problem], *, top: bool
-) -> dict[str, LazyTensor]:
-    tensors: dict[str, LazyTensor] = {}
-    unnamed: list[str] = []
-    for path, value in _weights(tree, top=top):
-        if not is_tensor(value) and not _stands_for_tensor(value):
-            continue
-        name = printed(path) if path else "tensor"
-        if name in tensors:
-            problems.append(_twice(name, file))
-        if not path or not all(type(key) is str for key in path):
-            unnamed.append(name)
-        tensors[name] = _lazy(value, name, file)
-    if unnamed:
-        findings.append(_renamed(unnamed, file))
-    return tensors
+    def _tell_left_out(self, items: list[tuple[Path, Any]]) -> None:
+        told = [f"{printed(path)} ({_kind(value)})" for path, value in items if value is not None]
+        if told:
+            message = f"{len(told)} values beside the tensors are no tensors: {_fold(told)}"
+            self.findings.append(info("source", self.file, message))
 
 
 def _lazy(value: Any, name: str, file: str) -> LazyTensor:
     if isinstance(value, TensorRef):
         return lazy_tensor(value, name, file)
+    if isinstance(value, ArrayRef):
+        return array_tensor(value, name, file)
     if type(value) is Stub:
         return stub_tensor(value, name, file)
     found: LazyTensor = value
     return found
 
 
-def _stands_for_tensor(value: Any) -> bool:
-    """Whether an object of an unknown class is a tensor by its name, or made of tensors or storages."""
-    if type(value) is not Stub:
-        return False
+def _counts(value: Any) -> bool:
+    """Whether a leaf is a tensor, or an object of an unknown class that stands for one.
+
+    By its name it does, or because it is made of tensors or storages.
+    """
+    if is_tensor(value) or type(value) is not Stub:
+        return is_tensor(value)
     last = value.name.rpartition(".")[2]
     if last.startswith("_rebuild") or last.endswith(
         ("Tensor", "Parameter", "ScriptObject", "PackedParams")
@@ -219,23 +162,24 @@ def _stands_for_tensor(value: Any) -> bool:
     return any(isinstance(item, (TensorRef, StorageRef)) or holds_tensors(item) for item in held)
 
 
-def _others(tree: Any, taken: set[Path], file: str) -> dict[str, LazyTensor]:
+def _others(tree: Any, taken: list[Path], file: str) -> dict[str, LazyTensor]:
+    whole = () in taken
+    kept = {path for path, _ in weights_within(tree, top=True)} if whole else set()
     others: dict[str, LazyTensor] = {}
-    if () in taken and entries(tree) is None:
-        return others
-    kept = {path for path, _ in _weights(tree, top=True)} if () in taken else set()
     for path, value in leaves(tree):
-        inside = path in kept or any(path[: len(place)] == place for place in taken if place)
+        inside = path in kept if whole else any(path[: len(place)] == place for place in taken)
         if isinstance(value, TensorRef) and not inside:
             name = printed(path)
             others[name] = lazy_tensor(value, name, file)
     return others
 
 
-def _renamed(names: list[str], file: str) -> Finding:
-    listed = ", ".join(repr(name) for name in names[:4]) + (", ..." if len(names) > 4 else "")
-    message = f"{len(names)} tensors have no name, or a key that is no string; written as {listed}"
-    return warning("names", file, message, "rename them in key_map")
+def _kind(value: Any) -> str:
+    return value.name if type(value) is Stub else type(value).__name__
+
+
+def _fold(names: list[str]) -> str:
+    return ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
 
 
 def _twice(name: str, file: str) -> Problem:

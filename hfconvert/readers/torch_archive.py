@@ -181,7 +181,13 @@ def _zstd_error() -> type[Exception]:
     return error
 
 
-_MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+_MAGIC = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\0": "xz",
+    b"\x5d\0\0": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
 _ENGINES: Mapping[str, Callable[[], Any]] = {
     "gzip": lambda: zlib.decompressobj(16 + zlib.MAX_WBITS),
     "bzip2": bz2.BZ2Decompressor,
