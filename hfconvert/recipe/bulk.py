@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from pydantic.config import JsonDict
 
 from hfconvert.recipe.document import Document, compose
 from hfconvert.recipe.faults import Fault, RefusedError, shown
 from hfconvert.recipe.loading import read_root, read_text, recipe_from
 from hfconvert.recipe.location import Repo
-from hfconvert.recipe.model import Count, Model, Text
+from hfconvert.recipe.model import Count, Model, Shape, Text
 from hfconvert.recipe.models import Recipe, RecipeBody, Root, Version
 from hfconvert.recipe.overrides import override
 from hfconvert.recipe.placeholders import BULK_ROOTS, fill_in, placeholder_faults
@@ -72,7 +72,7 @@ OneOrMore = Annotated[
 ]
 """A text or a list of texts."""
 
-Date = Annotated[Text, AfterValidator(_date), WithJsonSchema({"type": "string"})]
+Date = Annotated[Text, AfterValidator(_date), Shape({"type": "string"})]
 """A day or a time, as ISO 8601 writes it."""
 
 

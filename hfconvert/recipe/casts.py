@@ -39,6 +39,11 @@ def _target(name: str) -> str:
     )
 
 
+def _target_schemas() -> list[dict[str, Any]]:
+    placeholder = {"type": "string", "pattern": r"\$\{[^}]+\}"}
+    return [{"type": "string", "enum": cast_targets()}, placeholder]
+
+
 class _Target:
     """Validates a name, and lists the names in the schema when one is asked for."""
 
@@ -51,8 +56,7 @@ class _Target:
     def __get_pydantic_json_schema__(
         cls, _schema: CoreSchema, _handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        placeholder = {"type": "string", "pattern": r"\$\{[^}]+\}"}
-        return {"anyOf": [{"type": "string", "enum": cast_targets()}, placeholder]}
+        return {"anyOf": _target_schemas()}
 
 
 Target = Annotated[StrictStr, _Target]
@@ -80,5 +84,15 @@ def _from_name(value: Any) -> Any:
     return {"default": value} if isinstance(value, str) else value
 
 
-DtypeField = Annotated[Dtype, BeforeValidator(_from_name, json_schema_input_type=Target | Dtype)]
+class _OrName:
+    """Says in the schema that a name may stand for the mapping."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [*_target_schemas(), handler(schema)]}
+
+
+DtypeField = Annotated[Dtype, BeforeValidator(_from_name), _OrName]
 """`dtype` in either form."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
+from pydantic import AfterValidator, PlainSerializer, PlainValidator, ValidationInfo
 
 from hfconvert.errors import UserError, recipe_problem
 from hfconvert.recipe.faults import RefusedError, shown
-from hfconvert.recipe.model import Text, holds_placeholder, recipe_folder
+from hfconvert.recipe.model import Shape, Text, holds_placeholder, recipe_folder
 from hfconvert.recipe.scalars import as_written
 
 # Source of the rules: `validate_repo_id` of huggingface_hub.
@@ -115,9 +115,9 @@ LocationText = Annotated[
     Location,
     PlainValidator(_validate),
     PlainSerializer(str),
-    WithJsonSchema({"type": "string", "minLength": 1}),
+    Shape({"type": "string", "minLength": 1}),
 ]
 """A field that is written as a path or `org/name[@revision]`."""
 
-Repo = Annotated[Text, AfterValidator(_repo), WithJsonSchema({"type": "string", "minLength": 1})]
+Repo = Annotated[Text, AfterValidator(_repo), Shape({"type": "string", "minLength": 1})]
 """A field that is the id of a repository."""

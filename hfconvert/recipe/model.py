@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,13 +15,14 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    GetJsonSchemaHandler,
     PlainValidator,
     StrictInt,
     StrictStr,
     Tag,
     ValidationInfo,
-    WithJsonSchema,
 )
+from pydantic_core import CoreSchema
 
 from hfconvert.recipe.faults import RefusedError, shown
 from hfconvert.recipe.scalars import as_written
@@ -35,6 +38,18 @@ class Model(BaseModel):
         defer_build=True,
         allow_inf_nan=False,
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """The JSON Schema of a field's type: a copy for each field, since pydantic 2.10 writes defaults into it."""
+
+    schema: dict[str, Any]
+
+    def __get_pydantic_json_schema__(
+        self, _schema: CoreSchema, _handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return deepcopy(self.schema)
 
 
 def holds_placeholder(value: object) -> bool:
@@ -92,7 +107,7 @@ def _text_tag(value: object) -> str:
 
 
 # Digits without quotes are text where text is wanted, exactly as they were written.
-_TEXT_SCHEMA = WithJsonSchema({"type": ["string", "number"], "minLength": 1})
+_TEXT_SCHEMA = Shape({"type": ["string", "number"], "minLength": 1})
 
 Text = Annotated[StrictStr, BeforeValidator(as_written), AfterValidator(_filled), _TEXT_SCHEMA]
 """Text, not empty."""
@@ -106,7 +121,7 @@ PathText = Annotated[Path, PlainValidator(_resolved), _TEXT_SCHEMA]
 Placeholder = Annotated[
     StrictStr,
     AfterValidator(_placeholder),
-    WithJsonSchema({"type": "string", "pattern": r"\$\{[^}]+\}"}),
+    Shape({"type": "string", "pattern": r"\$\{[^}]+\}"}),
 ]
 """Text with `${...}` where a number belongs."""
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import PlainValidator, WithJsonSchema
+from pydantic import PlainValidator
 
 from hfconvert.recipe.faults import RefusedError, shown
+from hfconvert.recipe.model import Shape
 
 _UNITS = {
     "B": 1,
@@ -68,19 +69,19 @@ def _span(value: object) -> int:
 
 _SIZE_SCHEMA = {"type": "string", "pattern": f"^{_SIZE}$", "examples": ["5GB", "500MB"]}
 
-Size = Annotated[int, PlainValidator(_size), WithJsonSchema(_SIZE_SCHEMA)]
+Size = Annotated[int, PlainValidator(_size), Shape(_SIZE_SCHEMA)]
 """Bytes, written with a unit; a bare number is refused."""
 
 Bytes = Annotated[
     int,
     PlainValidator(_bytes),
-    WithJsonSchema({"anyOf": [_SIZE_SCHEMA, {"type": "integer", "minimum": 1}]}),
+    Shape({"anyOf": [_SIZE_SCHEMA, {"type": "integer", "minimum": 1}]}),
 ]
 """Bytes, with or without a unit: for fields whose name says bytes."""
 
 Span = Annotated[
     int,
     PlainValidator(_span),
-    WithJsonSchema({"type": "string", "pattern": f"^{_SPAN}$", "examples": ["90m", "5h"]}),
+    Shape({"type": "string", "pattern": f"^{_SPAN}$", "examples": ["90m", "5h"]}),
 ]
 """Seconds, written as `90m`, `5h` or `2d`."""

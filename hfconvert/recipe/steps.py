@@ -12,11 +12,10 @@ from pydantic import (
     Field,
     PlainValidator,
     Tag,
-    WithJsonSchema,
 )
 
 from hfconvert.recipe.faults import RefusedError, name_hint, shown
-from hfconvert.recipe.model import Count, Dim, Model, Table, Text, Texts
+from hfconvert.recipe.model import Count, Dim, Model, Shape, Table, Text, Texts
 
 Layout = Literal["interleaved", "blocked"]
 
@@ -42,7 +41,7 @@ def _join_tag(value: Any) -> str:
 Option = Annotated[
     bool | int | float | str | None,
     PlainValidator(_option),
-    WithJsonSchema({"type": ["boolean", "number", "string", "null"]}),
+    Shape({"type": ["boolean", "number", "string", "null"]}),
 ]
 """What a family takes beside its name."""
 
