@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hfconvert.pickles.state import RefusedError, State, extend, hashable, put
+from hfconvert.pickles.keys import hashable
+from hfconvert.pickles.state import RefusedError, State, extend, put
 from hfconvert.pickles.values import Group
 
 _PROTOCOLS = range(6)
@@ -13,7 +14,7 @@ _MEMO_END = 1 << 31
 
 def check_protocol(state: State) -> None:
     """PROTO."""
-    protocol = state.stream.take(1)[0]
+    protocol = state.stream.byte()
     if protocol not in _PROTOCOLS:
         raise RefusedError(f"it says pickle protocol {protocol}; there are 0 to 5")
 
@@ -57,7 +58,7 @@ def put_line(state: State) -> None:
 
 def put1(state: State) -> None:
     """BINPUT."""
-    state.memo[state.stream.take(1)[0]] = state.stack[-1]
+    state.memo[state.stream.byte()] = state.stack[-1]
 
 
 def put4(state: State) -> None:
@@ -77,7 +78,7 @@ def get_line(state: State) -> None:
 
 def get1(state: State) -> None:
     """BINGET."""
-    state.stack.append(state.memo[state.stream.take(1)[0]])
+    state.stack.append(state.memo[state.stream.byte()])
 
 
 def get4(state: State) -> None:

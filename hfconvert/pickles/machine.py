@@ -14,8 +14,6 @@ from hfconvert.pickles.stream import EndOfPickleError, Stream
 from hfconvert.pickles.values import Global, Import
 from hfconvert.pickles.verdicts import judge
 
-STOP = b"."
-
 OPCODES: Mapping[bytes, Callable[[State], None]] = {
     b"\x80": containers.check_protocol,
     b"\x95": containers.pass_frame,
@@ -86,6 +84,8 @@ OPCODES: Mapping[bytes, Callable[[State], None]] = {
     b"\x98": objects.pass_readonly,
 }
 
+_HANDLERS = [OPCODES.get(bytes([code]), objects.refuse_opcode) for code in range(256)]
+_STOP = ord(".")
 _DAMAGE = (EndOfPickleError, IndexError, KeyError, ValueError, OverflowError)
 
 
@@ -132,15 +132,8 @@ class Unpickler:
         state = State(
             stream, self._budget, self._rebuilds, self._persistent, self._counts, self._stubbed
         )
-        take, opcodes = stream.take, OPCODES
         try:
-            for _ in range(self._budget.operations):
-                code = take(1)
-                if code == STOP:
-                    return state.stack.pop()
-                self._budget.operations -= 1
-                opcodes.get(code, objects.refuse_opcode)(state)
-            self._budget.operate(1)
+            return self._run(state)
         except RefusedError as error:
             raise BrokenPickleError(str(error), stream.position) from None
         except _DAMAGE as error:
@@ -148,7 +141,20 @@ class Unpickler:
         finally:
             if state.getattr_abused:
                 self._abuses.append(None)
-        raise AssertionError("the budget ends every pickle")
+
+    def _run(self, state: State) -> Any:
+        """The loop: every opcode is one operation of the budget."""
+        byte, handlers, budget = state.stream.byte, _HANDLERS, self._budget
+        operations = 0
+        try:
+            for operations in range(budget.operations):  # noqa: B007  # it is spent at the end
+                code = byte()
+                if code == _STOP:
+                    return state.stack.pop()
+                handlers[code](state)
+        finally:
+            budget.operations -= operations
+        return budget.operate(budget.operations + 1)
 
     @property
     def imports(self) -> tuple[Import, ...]:

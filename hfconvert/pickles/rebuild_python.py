@@ -7,10 +7,12 @@ arguments do not fit it raises, and a Stub takes its place.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
+from hfconvert.pickles.keys import hashable
 from hfconvert.pickles.values import Global, Group, Plain, Span, Stub, Table
 
+_Dict = TypeVar("_Dict", bound=dict[Any, Any])
 _BUILTINS = ("builtins", "__builtin__")
 _CODECS = {"latin1", "latin-1", "iso-8859-1", "utf-8", "utf8", "ascii"}
 _PLAIN = (
@@ -54,22 +56,23 @@ _PLAIN = (
 
 def ordered_dict(args: tuple[Any, ...]) -> Table:
     """`OrderedDict()`, or with a list of pairs as Python 2 writes it."""
-    return Table("OrderedDict", _pairs(args[0]) if args else ())
+    return _filled(Table("OrderedDict"), args[0] if args else ())
 
 
 def default_dict(args: tuple[Any, ...]) -> Table:
     """`defaultdict(factory)`; the factory is let go."""
-    return Table("defaultdict", _pairs(args[1]) if len(args) > 1 else ())
+    return _filled(Table("defaultdict"), args[1] if len(args) > 1 else ())
 
 
 def counter(args: tuple[Any, ...]) -> Table:
     """`Counter(dict)`."""
-    return Table("Counter", _pairs(args[0]) if args else ())
+    return _filled(Table("Counter"), args[0] if args else ())
 
 
 def plain_dict(args: tuple[Any, ...]) -> dict[Any, Any]:
     """`dict()` with pairs or a dictionary."""
-    return dict(_pairs(args[0])) if args else {}
+    made: dict[Any, Any] = {}
+    return _filled(made, args[0] if args else ())
 
 
 def group(kind: str) -> Callable[[tuple[Any, ...]], Group]:
@@ -132,12 +135,18 @@ def reconstructor(args: tuple[Any, ...]) -> Any:
     return Stub(kind, state=state) if known is None else known(() if state is None else (state,))
 
 
-def _pairs(source: Any) -> Any:
+def _filled(target: _Dict, source: Any) -> _Dict:
+    """The dictionary with the items of another, or with a list of pairs."""
     if isinstance(source, dict):
-        return source
-    if type(source) is not list or not all(type(item) in (list, tuple) for item in source):
-        raise TypeError(type(source))
-    return source
+        target.update(source)
+        return target
+    for key, value in source if type(source) in (list, tuple) else _raise(source):
+        target[hashable(key)] = value
+    return target
+
+
+def _raise(source: Any) -> NoReturn:
+    raise TypeError(type(source))
 
 
 def _items(source: Any) -> list[Any]:

@@ -47,7 +47,7 @@ _ALIASES = {
 def storage_dtype(kind: Any) -> DType | None:
     """The element type of a storage class; None for untyped storages. ValueError for anything else."""
     if type(kind) is not Global:
-        raise ValueError(kind)
+        raise ValueError(type(kind).__name__)
     if kind.name in ("UntypedStorage", "_UntypedStorage") and kind.module in (
         "torch",
         "torch.storage",
@@ -56,6 +56,11 @@ def storage_dtype(kind: Any) -> DType | None:
     if kind.module in ("torch", "torch.cuda") and kind.name in TYPED_STORAGES:
         return BY_TORCH[TYPED_STORAGES[kind.name]]
     raise ValueError(str(kind))
+
+
+def location_of(value: Any) -> str:
+    """The device that a storage was on, such as `cuda:0`."""
+    return value[:64] if type(value) is str else ""
 
 
 def dtype_of(value: Any) -> DType:
@@ -92,7 +97,7 @@ def parameter(args: tuple[Any, ...]) -> TensorRef:
 
 def sparse(args: tuple[Any, ...]) -> TensorRef:
     """`_rebuild_sparse_tensor(layout, data)`: indices and values are the parts."""
-    layout, data = args
+    layout, data = text(args[:1]), args[1]
     count = 2 if layout == "torch.sparse_coo" else 3
     parts = tuple(_checked(part) for part in data[:count])
     return TensorRef("sparse", parts[-1].dtype, _shape(data[count]), parts=parts, detail=layout)

@@ -49,7 +49,7 @@ def push_int4(state: State) -> None:
 
 def push_int1(state: State) -> None:
     """BININT1."""
-    state.stack.append(state.stream.take(1)[0])
+    state.stack.append(state.stream.byte())
 
 
 def push_int2(state: State) -> None:
@@ -59,7 +59,7 @@ def push_int2(state: State) -> None:
 
 def push_long1(state: State) -> None:
     """LONG1."""
-    _push_long(state, state.stream.take(1)[0])
+    _push_long(state, state.stream.byte())
 
 
 def push_long4(state: State) -> None:
@@ -82,7 +82,7 @@ def push_string_line(state: State) -> None:
 
 def push_string1(state: State) -> None:
     """SHORT_BINSTRING."""
-    state.stack.append(_decoded(state.data(state.stream.take(1)[0])))
+    state.stack.append(_decoded(state.data(state.stream.byte())))
 
 
 def push_string4(state: State) -> None:
@@ -97,7 +97,7 @@ def push_unicode_line(state: State) -> None:
 
 def push_unicode1(state: State) -> None:
     """SHORT_BINUNICODE."""
-    state.stack.append(_unicode(state, state.stream.take(1)[0]))
+    state.stack.append(_unicode(state, state.stream.byte()))
 
 
 def push_unicode4(state: State) -> None:
@@ -112,7 +112,7 @@ def push_unicode8(state: State) -> None:
 
 def push_bytes1(state: State) -> None:
     """SHORT_BINBYTES."""
-    state.stack.append(state.data(state.stream.take(1)[0]))
+    state.stack.append(state.data(state.stream.byte()))
 
 
 def push_bytes4(state: State) -> None:

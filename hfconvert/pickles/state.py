@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sized
 from dataclasses import replace
 from typing import Any
 
+from hfconvert.pickles.keys import hashable
 from hfconvert.pickles.limits import Limits
 from hfconvert.pickles.stream import Stream
 from hfconvert.pickles.values import (
@@ -30,8 +31,8 @@ TYPED = {
     Global("torch._tensor", "_rebuild_from_type_v2"),
     Global("torch._tensor", "_rebuild_from_type"),
 }
-MAX_KEY_DEPTH = 2
-MAX_KEY_PARTS = 16
+MAX_NAME = 1000  # characters of a module or name
+MAX_NAMES = 20_000
 
 
 class RefusedError(Exception):
@@ -127,6 +128,8 @@ class State:
 
     def named(self, module: str, name: str) -> Global:
         """Refer to a name, and note that the pickle asks for it."""
+        if len(module) + len(name) > MAX_NAME or len(self.imports) > MAX_NAMES:
+            raise RefusedError("it asks for a name that is too long, or for too many names")
         found = Global(module, name)
         self.imports[found] += 1
         return found
@@ -186,7 +189,6 @@ class State:
         match args:
             case (Global(module, name), str(attribute)):
                 self.getattr_abused |= not _is_public(attribute)
-                self.budget.hold(len(name) + len(attribute))
                 return self.named(module, f"{name}.{attribute}")
             case (Stub(), str(attribute)):
                 self.getattr_abused |= not _is_public(attribute)
@@ -233,29 +235,12 @@ def build(target: Any, value: Any) -> None:
         target.fields = value[3:5] if len(value) > 4 and value[4] is not None else None
 
 
-def hashable(key: Any) -> Any:
-    """A key that can be hashed in bounded time: itself, or a Stub that holds it."""
-    return key if _simple(key, MAX_KEY_DEPTH) else Stub(key)
-
-
 def _is_getattr(kind: Any) -> bool:
     return type(kind) is Global and kind in GETATTR
 
 
 def _is_public(attribute: str) -> bool:
     return attribute.isidentifier() and not attribute.startswith("__")
-
-
-def _simple(key: Any, depth: int) -> bool:
-    if type(key) is int:
-        return -(1 << 63) <= key < 1 << 64
-    if type(key) is tuple:
-        return (
-            depth > 0
-            and len(key) <= MAX_KEY_PARTS
-            and all(_simple(part, depth - 1) for part in key)
-        )
-    return key is None or isinstance(key, (str, bytes, bool, float, Global, Span, Stub))
 
 
 def _build_array(target: ArrayRef, value: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hfconvert.tensors.source import ByteSource, read
 
 CHUNK = 64 << 10
-MAX_LINE = 1 << 16
+MAX_LINE = 1 << 20
 
 
 class EndOfPickleError(Exception):
@@ -33,6 +33,17 @@ class Stream:
     def left(self) -> int:
         """How many bytes remain."""
         return self.stop - self.position
+
+    def byte(self) -> int:
+        """The next byte; EndOfPickleError at the end."""
+        at = self._at
+        try:
+            value = self._buffer[at]
+        except IndexError:
+            self._refill(1)
+            value, at = self._buffer[0], 0
+        self._at = at + 1
+        return value
 
     def take(self, count: int) -> bytes:
         """The next bytes; EndOfPickleError where fewer are left."""

@@ -16,6 +16,7 @@ from hfconvert.readers.torch_array import array_tensor
 from hfconvert.readers.torch_tensor import lazy_tensor, stub_tensor
 from hfconvert.readers.torch_walk import (
     Path,
+    Walk,
     entries,
     holds_tensors,
     is_array,
@@ -54,14 +55,14 @@ def read_sets(tree: Any, file: str) -> Sets:
     found = _Found(file)
     sets = []
     taken: list[Path] = []
-    for path, value in places(tree):
+    for path, value in places(tree, found.walk):
         tensors = found.tensors(value, top=not path)
         if tensors:
             sets.append(WeightSet(printed(path), tensors))
             taken.append(path)
     raise_any(found.problems)
     default = chosen_by_format(tree, [one.name for one in sets])
-    return Sets(tuple(sets), default, _others(tree, taken, file), tuple(found.findings))
+    return Sets(tuple(sets), default, _others(tree, taken, file, found.walk), tuple(found.findings))
 
 
 def tensors_of(tree: Any, file: str) -> dict[str, LazyTensor]:
@@ -93,23 +94,23 @@ class _Found:
     """What is found in one file, with what there is to say about it."""
 
     file: str
+    walk: Walk = field(default_factory=Walk)
     findings: list[Finding] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
     def tensors(self, tree: Any, *, top: bool) -> dict[str, LazyTensor]:
         """The tensors of a set; numpy arrays where it has nothing else."""
-        items = list(weights_within(tree, top=top))
-        chosen = [item for item in items if _counts(item[1])]
+        items = list(weights_within(tree, self.walk, top=top))
+        chosen, rest = _parted(items, self.walk)
         if not any(is_tensor(value) for _, value in chosen):
-            arrays = [item for item in items if is_array(item[1])]
-            chosen = chosen + arrays
+            arrays = [item for item in rest if is_array(item[1])]
             if arrays:
-                self.findings.append(
-                    info("source", self.file, f"its {len(arrays)} numpy arrays are read as tensors")
-                )
+                chosen, rest = chosen + arrays, [item for item in rest if not is_array(item[1])]
+                told = f"its {len(arrays)} numpy arrays are read as tensors"
+                self.findings.append(info("source", self.file, told))
         tensors = self._named(chosen)
         if tensors:
-            self._tell_left_out([item for item in items if item not in chosen])
+            self._tell_left_out(rest)
         return tensors
 
     def _named(self, items: list[tuple[Path, Any]]) -> dict[str, LazyTensor]:
@@ -135,6 +136,17 @@ class _Found:
             self.findings.append(info("source", self.file, message))
 
 
+def _parted(
+    items: list[tuple[Path, Any]], walk: Walk
+) -> tuple[list[tuple[Path, Any]], list[tuple[Path, Any]]]:
+    """What counts as a tensor, and the rest."""
+    chosen: list[tuple[Path, Any]] = []
+    rest: list[tuple[Path, Any]] = []
+    for item in items:
+        (chosen if _counts(item[1], walk) else rest).append(item)
+    return chosen, rest
+
+
 def _lazy(value: Any, name: str, file: str) -> LazyTensor:
     if isinstance(value, TensorRef):
         return lazy_tensor(value, name, file)
@@ -146,7 +158,7 @@ def _lazy(value: Any, name: str, file: str) -> LazyTensor:
     return found
 
 
-def _counts(value: Any) -> bool:
+def _counts(value: Any, walk: Walk) -> bool:
     """Whether a leaf is a tensor, or an object of an unknown class that stands for one.
 
     By its name it does, or because it is made of tensors or storages.
@@ -159,14 +171,16 @@ def _counts(value: Any) -> bool:
     ):
         return True
     held = (*value.args, value.state)
-    return any(isinstance(item, (TensorRef, StorageRef)) or holds_tensors(item) for item in held)
+    return any(
+        isinstance(item, (TensorRef, StorageRef)) or holds_tensors(item, walk) for item in held
+    )
 
 
-def _others(tree: Any, taken: list[Path], file: str) -> dict[str, LazyTensor]:
+def _others(tree: Any, taken: list[Path], file: str, walk: Walk) -> dict[str, LazyTensor]:
     whole = () in taken
-    kept = {path for path, _ in weights_within(tree, top=True)} if whole else set()
+    kept = {path for path, _ in weights_within(tree, walk, top=True)} if whole else set()
     others: dict[str, LazyTensor] = {}
-    for path, value in leaves(tree):
+    for path, value in leaves(tree, walk):
         inside = path in kept if whole else any(path[: len(place)] == place for place in taken)
         if isinstance(value, TensorRef) and not inside:
             name = printed(path)

@@ -8,6 +8,7 @@ from typing import Any
 from hfconvert.pickles.values import Table
 from hfconvert.readers.torch_walk import (
     Path,
+    Walk,
     entries,
     holds_tensors,
     is_module,
@@ -104,18 +105,18 @@ _WEIGHT_ENDINGS = ("weight", "bias", "running_mean", "running_var", "gamma", "be
 _MAX_NESTING = 4
 
 
-def places(tree: Any) -> list[tuple[Path, Any]]:
+def places(tree: Any, walk: Walk) -> list[tuple[Path, Any]]:
     """Where the sets are, and what is there: known containers, else the whole file."""
     if isinstance(tree, Table) and tree.kind == "archive":
         return [
             ((name, *path), value)
             for name, member in tree.items()
-            for path, value in places(member)
+            for path, value in places(member, walk)
         ]
-    named = list(_named(tree, (), _MAX_NESTING))
+    named = list(_named(tree, (), walk, _MAX_NESTING))
     if not named:
         return [((), tree)]
-    return named + list(_alike(tree, {path[0] for path, _ in named}))
+    return named + list(_alike(tree, {path[0] for path, _ in named}, walk))
 
 
 def chosen_by_format(tree: Any, names: list[str]) -> str | None:
@@ -126,10 +127,10 @@ def chosen_by_format(tree: Any, names: list[str]) -> str | None:
     return "state_dict" if lightning else (names[0] if len(names) == 1 else None)
 
 
-def weights_within(tree: Any, *, top: bool) -> Iterator[tuple[Path, Any]]:
+def weights_within(tree: Any, walk: Walk, *, top: bool) -> Iterator[tuple[Path, Any]]:
     """The leaves of a set; where the set is the whole file, without what belongs to the training run."""
     if not top or entries(tree) is None or is_module(tree):
-        yield from leaves(tree)
+        yield from leaves(tree, walk)
         return
     if belongs_to_run(tree):
         return
@@ -140,7 +141,7 @@ def weights_within(tree: Any, *, top: bool) -> Iterator[tuple[Path, Any]]:
             and not str(key).endswith("rng_state")
         )
         if bare or not (key in RUN or belongs_to_run(value)):
-            yield from (((key, *path), leaf) for path, leaf in leaves(value))
+            yield from (((key, *path), leaf) for path, leaf in leaves(value, walk))
 
 
 def belongs_to_run(value: Any) -> bool:
@@ -152,26 +153,26 @@ def belongs_to_run(value: Any) -> bool:
     return {"param_groups", "state"} <= keys or {"python", "numpy", "cpu"} <= keys
 
 
-def _named(tree: Any, path: Path, depth: int) -> Iterator[tuple[Path, Any]]:
+def _named(tree: Any, path: Path, walk: Walk, depth: int) -> Iterator[tuple[Path, Any]]:
     """Known containers that hold tensors, and those within them where they hold no tensor of their own."""
     if is_module(tree) or is_script_object(tree) or depth == 0:
         return
     for key, value in entries(tree) or ():
         if type(key) is not str or key not in SETS or belongs_to_run(value):
             continue
-        if entries(value) is None or not holds_tensors(value):
+        if entries(value) is None or not holds_tensors(value, walk):
             continue
-        inner = list(_named(value, (*path, key), depth - 1))
+        inner = list(_named(value, (*path, key), walk, depth - 1))
         own = any(is_tensor(child) for _, child in entries(value) or ())
         yield from inner if inner and not own else [((*path, key), value)]
 
 
-def _alike(tree: Any, taken: set[Any]) -> Iterator[tuple[Path, Any]]:
+def _alike(tree: Any, taken: set[Any], walk: Walk) -> Iterator[tuple[Path, Any]]:
     """Unknown containers beside known ones that look like weights all the same."""
     for key, value in entries(tree) or ():
         if type(key) is not str or key in taken or key in RUN or belongs_to_run(value):
             continue
-        if entries(value) is not None and any(map(_ends_like_weight, leaves(value))):
+        if entries(value) is not None and any(map(_ends_like_weight, leaves(value, walk))):
             yield (key,), value
 
 

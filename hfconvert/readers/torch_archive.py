@@ -145,24 +145,29 @@ def _unpacked(source: ByteSource, kind: str) -> Iterator[bytes]:
 
 
 def _streams(source: ByteSource, make: Callable[[], Any]) -> Iterator[bytes]:
-    """Unpack streams that follow each other, in blocks of bounded size."""
+    """Unpack streams that follow each other, in blocks of bounded size; zeros may follow the last."""
     engine = make()
     for chunk in chunks(source, 0, source.size):
         data = chunk
         while data:
             if engine.eof:
+                if not data.strip(b"\0"):
+                    break
                 engine = make()
             yield engine.decompress(data, _BLOCK)
+            yield from _pending(engine)
             data = getattr(engine, "unconsumed_tail", b"") or engine.unused_data
-            while not engine.eof and not data and not _wants(engine):
-                yield engine.decompress(b"", _BLOCK)
-                data = engine.unused_data
-    if not engine.eof:
-        raise EOFError("it ends in the middle")
+    while not engine.eof:
+        block = engine.decompress(b"", _BLOCK)
+        if not block:
+            raise EOFError("it ends in the middle")
+        yield block
 
 
-def _wants(engine: Any) -> bool:
-    return bool(getattr(engine, "needs_input", True))
+def _pending(engine: Any) -> Iterator[bytes]:
+    """What bz2, lzma and zstd keep back when a block was full; zlib keeps its input instead."""
+    while not engine.eof and not getattr(engine, "needs_input", True):
+        yield engine.decompress(b"", _BLOCK)
 
 
 def _zstd() -> Any:

@@ -46,8 +46,10 @@ def array_tensor(array: ArrayRef, name: str, file: str) -> LazyTensor:
         or array.dtype is None
         or size != prod(shape) * dtype.itemsize
     ):
-        what = f"it is a numpy array of {code} that is not {array.shape} numbers"
-        problem = tensor_problem(name, file, what[:200], "drop it, or write it as a tensor")
+        what = (
+            f"it is a numpy array of {code[:20]}, no type of numbers here, or its bytes do not fit"
+        )
+        problem = tensor_problem(name, file, what, "drop it, or write it as a tensor")
         return Unreadable(TensorSpec(dtype or UNKNOWN, shape or ()), problem, array)
     source: ByteSource
     if isinstance(data, Span):

@@ -13,7 +13,7 @@ from typing import Any
 
 from hfconvert.findings import Finding, warning
 from hfconvert.pickles.machine import BrokenPickleError, Unpickler
-from hfconvert.pickles.rebuild_torch import storage_dtype
+from hfconvert.pickles.rebuild_torch import location_of, storage_dtype
 from hfconvert.pickles.rebuilds import REBUILDS
 from hfconvert.pickles.state import PersistentLoad, RefusedError
 from hfconvert.pickles.stream import Stream
@@ -61,9 +61,9 @@ class LegacyStream:
         """The object, its storages placed. UserError (exit 3) where the file is cut off or inconsistent."""
         version, facts = self._load(), self._load()
         if version != PROTOCOL:
+            told = version if type(version) is int else "unknown"
             raise refused(
-                self._source,
-                f"it is a legacy file of protocol {version!r}; only {PROTOCOL} is known",
+                self._source, f"it is a legacy file of protocol {told}; only {PROTOCOL} is known"
             )
         tree, keys = self._load(), self._load()
         swapped = isinstance(facts, Mapping) and facts.get("little_endian") is False
@@ -97,7 +97,7 @@ class LegacyStream:
         except ValueError as error:
             raise RefusedError(f"it refers to a storage of class {error}") from None
         unit = 1 if dtype is None else dtype.itemsize
-        fresh = StorageRef(str(key), dtype, count * unit, str(location)[:64])
+        fresh = StorageRef(str(key), dtype, count * unit, location_of(location))
         known = self._roots.setdefault(key, fresh)
         if known.dtype is not dtype or known.nbytes != fresh.nbytes:
             raise RefusedError(f"it gives storage {key!r} two types or sizes")

@@ -13,7 +13,7 @@ from hfconvert.pickles.state import RefusedError
 from hfconvert.pickles.values import Plain, Table
 from hfconvert.readers.torch_found import TorchFile, refused
 from hfconvert.readers.torch_legacy import inert_unpickler
-from hfconvert.readers.torch_walk import holds_tensors
+from hfconvert.readers.torch_walk import Walk, holds_tensors
 from hfconvert.readers.torch_zip import Entry
 from hfconvert.readers.torch_zip_file import Storages, is_big, load_entry
 from hfconvert.tensors.source import ByteSource
@@ -34,7 +34,7 @@ def read_torch_script(source: ByteSource, entries: Mapping[str, Entry], top: str
     unpickler = inert_unpickler(source, data.load)
     tree = load_entry(source, entries[f"{top}data.pkl"], unpickler)
     fixed = load_entry(source, entries[f"{top}constants.pkl"], unpickler.another(constants.load))
-    if holds_tensors(fixed):
+    if holds_tensors(fixed, Walk()):
         tree = Table("torchscript", {"parameters": tree, "constants": fixed})
     return TorchFile(
         "torchscript",
@@ -71,7 +71,8 @@ def read_torch_package(source: ByteSource, entries: Mapping[str, Entry], top: st
         raise refused(source, f"it is a package of {len(names)} pickles")
     unpickler = inert_unpickler(source, persistent)
     trees = {name[len(top) :]: load_entry(source, entries[name], unpickler) for name in names}
-    full = {name: tree for name, tree in trees.items() if holds_tensors(tree)}
+    walk = Walk()
+    full = {name: tree for name, tree in trees.items() if holds_tensors(tree, walk)}
     tree = next(iter(full.values())) if len(full) == 1 else Table("archive", full or trees)
     return TorchFile(
         "package",

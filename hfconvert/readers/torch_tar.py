@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from hfconvert.pickles.machine import BrokenPickleError, Unpickler
-from hfconvert.pickles.rebuild_torch import MAX_DIMENSIONS, storage_dtype
+from hfconvert.pickles.rebuild_torch import MAX_DIMENSIONS, location_of, storage_dtype
 from hfconvert.pickles.state import RefusedError
 from hfconvert.pickles.stream import EndOfPickleError, Stream
 from hfconvert.pickles.values import StorageRef, TensorRef
@@ -104,7 +104,9 @@ class _Reader:
                 raise refused(self._source, f"it has a storage of class {error}") from None
             nbytes = int.from_bytes(stream.take(8), "little") * dtype.itemsize
             start = stream.skip(nbytes)
-            self._put(key, StorageRef(str(key), dtype, nbytes, str(location)[:64], member, start))
+            self._put(
+                key, StorageRef(str(key), dtype, nbytes, location_of(location), member, start)
+            )
         views = self.unpickler.load(stream)
         for view in views if isinstance(views, list) else ():
             self._put_view(view)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hfconvert.errors import Problem, source_problem
-from hfconvert.pickles.values import StorageRef, Stub, TensorRef
+from hfconvert.pickles.values import Global, StorageRef, Stub, TensorRef
 from hfconvert.readers.torch_rewritten import Rewritten
 from hfconvert.readers.torch_sources import flattened
 from hfconvert.tensors.box import Shape
@@ -72,7 +72,11 @@ def tensor_problem(name: str, file: str, what: str, do: str) -> Problem:
 
 def _special(ref: TensorRef, name: str, file: str) -> LazyTensor:
     if ref.kind == "wrapper":
-        kind = ref.detail[0] if type(ref.detail) is tuple and ref.detail else ref.detail
+        kind = (
+            ref.detail[0]
+            if type(ref.detail) is tuple and type(ref.detail[0]) is Global
+            else "subclass"
+        )
         return unreadable(
             ref, name, file, f"it is a {kind}, which keeps its data in parts of its own"
         )
@@ -92,7 +96,7 @@ def _quantized(ref: TensorRef, name: str, file: str) -> Quantized | None:
     dense = TensorRef("dense", ref.dtype, ref.shape, ref.strides, ref.offset, ref.storage)
     stored = lazy_tensor(dense, name, file)
     scheme, *values = ref.detail
-    label = str(scheme).removeprefix("torch.")
+    label = scheme.name if type(scheme) is Global else ""
     match values:
         case [float(scale), int(zero)]:
             return Quantized(label, stored, scale, zero)

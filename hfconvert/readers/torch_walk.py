@@ -10,25 +10,37 @@ from hfconvert.pickles.values import ArrayRef, Global, Group, Stub, TensorRef
 from hfconvert.tensors.leaf import Leaf
 
 MAX_DEPTH = 64
-MAX_VISITS = 2_000_000
+MAX_VISITS = 4_000_000
 MAX_NAME = 4096
 
 Path = tuple[Any, ...]
 
 
-def leaves(tree: Any) -> Iterator[tuple[Path, Any]]:
+class Walk:
+    """How many values may still be visited, over all the walks through one file."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, visits: int = MAX_VISITS) -> None:
+        self.left = visits
+
+    def visit(self) -> None:
+        """Spend one visit. UserError (exit 3) when none is left."""
+        self.left -= 1
+        if self.left < 0:
+            raise _too_much(
+                f"more than {MAX_VISITS} values, counted as often as they are referred to"
+            )
+
+
+def leaves(tree: Any, walk: Walk) -> Iterator[tuple[Path, Any]]:
     """Every value that holds no others, with the keys that lead to it. UserError (exit 3) past the bounds."""
-    return _leaves(tree, (), _Visits())
+    return _leaves(tree, (), walk)
 
 
-def tensor_leaves(tree: Any) -> Iterator[tuple[Path, Any]]:
-    """The leaves that are tensors."""
-    return ((path, value) for path, value in leaves(tree) if is_tensor(value))
-
-
-def holds_tensors(tree: Any) -> bool:
+def holds_tensors(tree: Any, walk: Walk) -> bool:
     """Whether there is a tensor anywhere in it."""
-    return next(tensor_leaves(tree), None) is not None
+    return any(is_tensor(value) for _, value in leaves(tree, walk))
 
 
 def is_tensor(value: Any) -> bool:
@@ -89,22 +101,8 @@ def printed(path: Path) -> str:
     return name
 
 
-class _Visits:
-    """How many values may still be visited."""
-
-    __slots__ = ("left",)
-
-    def __init__(self) -> None:
-        self.left = MAX_VISITS
-
-    def spend(self) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise _too_much(f"more than {MAX_VISITS} values")
-
-
-def _leaves(value: Any, path: Path, visits: _Visits) -> Iterator[tuple[Path, Any]]:
-    visits.spend()
+def _leaves(value: Any, path: Path, walk: Walk) -> Iterator[tuple[Path, Any]]:
+    walk.visit()
     inner = _inner(value)
     if inner is None:
         yield path, value
@@ -112,7 +110,7 @@ def _leaves(value: Any, path: Path, visits: _Visits) -> Iterator[tuple[Path, Any
     if len(path) >= MAX_DEPTH:
         raise _too_much(f"more than {MAX_DEPTH} containers in each other")
     for key, child in inner:
-        yield from _leaves(child, (*path, key), visits)
+        yield from _leaves(child, (*path, key), walk)
 
 
 def _inner(value: Any) -> Iterable[tuple[Any, Any]] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -63,8 +64,8 @@ def read_directory(source: ByteSource) -> Mapping[str, Entry]:
     records = list(_records(source, data, count, shift))
     entries = _located(source, records, start)
     if len(entries) != len(records):
-        names = [record.name for record in records]
-        twice = next(name for name in names if names.count(name) > 1)
+        counts = Counter(record.name for record in records)
+        twice = next(name for name, count in counts.items() if count > 1)
         raise _refused(source, f"{twice!r} stands twice in its directory")
     return entries
 

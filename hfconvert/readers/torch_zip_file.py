@@ -12,7 +12,7 @@ from typing import Any
 from hfconvert.errors import UserError
 from hfconvert.findings import Finding, warning
 from hfconvert.pickles.machine import BrokenPickleError, Unpickler
-from hfconvert.pickles.rebuild_torch import storage_dtype
+from hfconvert.pickles.rebuild_torch import location_of, storage_dtype
 from hfconvert.pickles.state import RefusedError
 from hfconvert.pickles.stream import Stream
 from hfconvert.pickles.values import StorageRef
@@ -75,7 +75,7 @@ class Storages:
         unit = 1 if dtype is None else dtype.itemsize
         told = (str(key), dtype, count * unit)
         if told not in self._known:
-            self._known[told] = self._located(StorageRef(*told, str(location)[:64]))
+            self._known[told] = self._located(StorageRef(*told, location_of(location)))
         return self._known[told]
 
     def checksums(self) -> tuple[Checksum, ...]:
