@@ -42,7 +42,7 @@ class Model(BaseModel):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """The JSON Schema of a field's type: a copy for each field, since pydantic 2.10 writes defaults into it."""
+    """The JSON Schema of a field's type; a copy for each field, since pydantic 2.10 writes into it."""
 
     schema: dict[str, Any]
 

@@ -29,12 +29,11 @@ _FIELDS = (
         ("source", "format"),
         lambda r: r.source.format,
         "this format",
-        ("auto", "torch", "safetensors"),
+        ("auto", "torch", "safetensors", "lightning"),
     ),
     _Gap(("source", "checkpoint"), lambda r: r.source.checkpoint, "choosing a checkpoint"),
     _Gap(("source", "ranks"), lambda r: r.source.ranks, "one file a rank"),
     _Gap(("source", "assets_from"), lambda r: r.source.assets_from, "assets of another source"),
-    _Gap(("dtype",), lambda r: r.dtype.keeps_all, "casting", (True,)),
     _Gap(("lora",), lambda r: r.lora, "merging adapters"),
     _Gap(("output", "disk"), lambda r: r.output.disk, "bounded disk", ("normal",)),
     _Gap(
@@ -59,7 +58,7 @@ _FIELDS = (
     _Gap(("publish",), lambda r: r.publish, "publishing"),
 )
 
-_STEPS_BUILT = frozenset({"rename", "strip_prefix", "drop", "add_prefix"})
+_STEPS_BUILT = frozenset({"rename", "strip_prefix", "drop", "add_prefix", "tie", "untie"})
 
 
 def not_built(recipe: Recipe) -> list[Problem]:
