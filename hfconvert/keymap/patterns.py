@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 
 from hfconvert.errors import UserError, recipe_problem
 from hfconvert.keymap.tokens import Token, regex_of, segments_of, tokens_of
@@ -20,12 +20,17 @@ from hfconvert.keymap.tokens import Token, regex_of, segments_of, tokens_of
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What the wildcards of a pattern took from a name; stars are called `*0`, `*1`, ..."""
+    """What the wildcards of a pattern took from a name."""
 
-    texts: Mapping[str, str]
+    found: re.Match[str]
 
     def __getitem__(self, capture: str) -> str:
-        return self.texts[capture]
+        """The text of a capture."""
+        return self.found[f"c_{capture}"]
+
+    def star(self, number: int) -> str:
+        """The text of a star, counted from 0."""
+        return self.found[f"s_{number}"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,6 @@ class Pattern:
     captures: tuple[str, ...]
     stars: int
     regex: re.Pattern[str]
-    _groups: tuple[tuple[str, str], ...]
 
     @classmethod
     def parse(cls, text: str, subject: str = "") -> Pattern:
@@ -48,18 +52,12 @@ class Pattern:
         _check_repeated(text, tokens, subject)
         captures = tuple(dict.fromkeys(text for kind, text in tokens if kind == "capture"))
         stars = sum(token.kind == "star" for token in tokens)
-        groups = [(name, f"c_{name}") for name in captures]
-        groups += [(f"*{number}", f"s_{number}") for number in range(stars)]
-        return cls(text, captures, stars, re.compile(regex_of(tokens), re.DOTALL), tuple(groups))
+        return cls(text, captures, stars, re.compile(regex_of(tokens), re.DOTALL))
 
     def match(self, name: str) -> Match | None:
         """What the wildcards take from the name; None where the pattern does not cover it."""
         found = self.regex.match(name)
-        return self.taken(found) if found else None
-
-    def taken(self, found: re.Match[str]) -> Match:
-        """What the wildcards took, where `regex` matched a name."""
-        return Match({key: found[group] for key, group in self._groups})
+        return Match(found) if found else None
 
     def covers(self, name: str) -> bool:
         """Whether the pattern matches the name."""
@@ -71,7 +69,8 @@ class Template:
     """The right side of a rule: literal text, captures of the left side, and its stars in order."""
 
     text: str
-    _pieces: tuple[tuple[str, str], ...]  # (literal, wildcard): one of them is ""
+    _form: str  # for the % operator
+    _groups: tuple[str, ...]  # of the pattern's regular expression
 
     @classmethod
     def parse(cls, text: str, left: Pattern, subject: str = "") -> Template:
@@ -87,12 +86,15 @@ class Template:
         if unknown:
             what = f"`{text}` uses {unknown}, which `{left.text}` does not capture"
             raise _refused(subject, what, "a misspelt capture", "capture it on the left side too")
-        return cls(text, tuple(_pieces(tokens)))
+        form = "".join(
+            text.replace("%", "%%") if kind == "literal" else "%s" for kind, text in tokens
+        )
+        return cls(text, form, tuple(_groups(tokens)))
 
     def expand(self, match: Match) -> str:
         """The name that the template gives for a match of its left side."""
-        texts = match.texts
-        return "".join([texts[wild] if wild else literal for literal, wild in self._pieces])
+        texts = match.found.group(0, 0, *self._groups)[2:]  # two or more always give a tuple
+        return self._form % texts
 
 
 _FORM = "write a name in which `{i}` stands for one dotted part and `*` for anything"
@@ -131,15 +133,11 @@ def _check_repeated(text: str, tokens: Sequence[Token], subject: str) -> None:
             raise _refused(subject, what, why, "give the second one a name of its own")
 
 
-def _pieces(tokens: Sequence[Token]) -> list[tuple[str, str]]:
-    pieces, stars = [], 0
+def _groups(tokens: Sequence[Token]) -> Iterator[str]:
+    stars = count()
     for kind, text in tokens:
-        if kind == "star":
-            pieces.append(("", f"*{stars}"))
-            stars += 1
-        else:
-            pieces.append((text, "") if kind == "literal" else ("", text))
-    return pieces
+        if kind != "literal":
+            yield f"c_{text}" if kind == "capture" else f"s_{next(stars)}"
 
 
 def _refused(subject: str, what: str, why: str, do: str) -> UserError:

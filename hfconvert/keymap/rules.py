@@ -70,7 +70,7 @@ def first_matches(
     for name in names:
         for number, covers in matchers:
             if found := covers(name):
-                yield name, number, patterns[number].taken(found)
+                yield name, number, Match(found)
                 break
 
 

@@ -13,8 +13,12 @@ from hfconvert.keymap.tokens import Token, tokens_of
 
 
 def texts(pattern: str, name: str) -> dict[str, str] | None:
-    match = Pattern.parse(pattern).match(name)
-    return None if match is None else dict(match.texts)
+    parsed = Pattern.parse(pattern)
+    match = parsed.match(name)
+    if match is None:
+        return None
+    stars = {f"*{number}": match.star(number) for number in range(parsed.stars)}
+    return stars | {capture: match[capture] for capture in parsed.captures}
 
 
 @pytest.mark.parametrize(
@@ -101,6 +105,7 @@ def test_what_is_no_pattern_says_why_and_where(pattern: str, says: str) -> None:
         ("{a}.{b}", "{b}{a}", "x.y", "yx"),
         ("_orig_mod.*", "*", "_orig_mod.w", "w"),
         ("w", "v", "w", "v"),
+        ("%s.{i}", "100%.{i}.%d", "%s.1", "100%.1.%d"),
     ],
 )
 def test_a_template_repeats_captures_and_stars(
