@@ -8,13 +8,16 @@ is written. Disjoint slices of one storage are independent tensors; partial over
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from hfconvert.errors import Problem, raise_any, values_problem
 from hfconvert.findings import Finding, info, warning
-from hfconvert.readers.config import ties_embeddings
+from hfconvert.keymap.applied import Applied, ClaimedTie
+from hfconvert.keymap.steps.untie import is_untied
+from hfconvert.readers.config import tied_embeddings
 from hfconvert.tensors.box import full
 from hfconvert.tensors.checkpoint import Checkpoint, Entry
 from hfconvert.tensors.compare import same_values
@@ -46,21 +49,37 @@ class Decided:
     findings: tuple[Finding, ...]
 
 
-def decide(checkpoint: Checkpoint, config: Mapping[str, Any] | None) -> Decided:
-    """Find ties and overlaps; keep one name of each tie. Reads values only of embedding and head pairs."""
-    ties = _by_storage(checkpoint)
-    findings = [
-        info("ties", tie.dropped, f"is {tie.kept}: one storage, written once") for tie in ties
-    ]
-    if ties_embeddings(config):
+def decide(applied: Applied, config: Mapping[str, Any] | None) -> Decided:
+    """Find ties and overlaps; keep one name of each tie. Reads values only of pairs that may be equal.
+
+    UserError (exit 1) where a `tie` step claims a tie of tensors with different values.
+    """
+    checkpoint = applied.checkpoint
+    raise_any(_false_claims(applied.ties))
+    said_untied = tied_embeddings(config) is False
+    ties, findings = [], []
+    for tie in _by_storage(checkpoint):
+        if said_untied and _INPUT.search(tie.kept) and _OUTPUT.search(tie.dropped):
+            findings.append(_written_twice(tie))
+        else:
+            ties.append(tie)
+            message = f"is {tie.kept}: one storage, written once"
+            findings.append(info("ties", tie.dropped, message))
+    if tied_embeddings(config):
         dropped = {tie.dropped for tie in ties}
-        left = {name: entry for name, entry in checkpoint.items() if name not in dropped}
-        equal, said = _by_value(left)
+        equal, said = _by_value(
+            {
+                name: entry
+                for name, entry in checkpoint.items()
+                if name not in dropped and not is_untied(entry)
+            }
+        )
         ties, findings = [*ties, *equal], [*findings, *said]
     findings += _overlaps(checkpoint)
     gone = {tie.dropped for tie in ties}
     kept = {name: entry for name, entry in checkpoint.items() if name not in gone}
-    return Decided(checkpoint.with_entries(kept), tuple(ties), tuple(findings))
+    claimed = [Tie(claim.kept, claim.dropped) for claim in applied.ties]
+    return Decided(checkpoint.with_entries(kept), (*claimed, *ties), tuple(findings))
 
 
 def kept_name(names: Iterable[str]) -> str:
@@ -83,11 +102,33 @@ def _preference(name: str) -> tuple[int, int]:
     return role, name.count(".")
 
 
+def _false_claims(claims: Iterable[ClaimedTie]) -> Iterator[Problem]:
+    for claim in claims:
+        if not same_values(claim.kept_entry.tensor, claim.dropped_entry.tensor):
+            yield values_problem(
+                f"{claim.dropped} and {claim.kept} hold different values: they are no tie",
+                why="one of them was trained apart, or the pair is the wrong one",
+                do="remove the pair from the `tie` step",
+                subject=claim.subject,
+                check="ties",
+            )
+
+
+def _written_twice(tie: Tie) -> Finding:
+    return warning(
+        "ties",
+        tie.dropped,
+        f"lies over the same storage as {tie.kept}, but the configuration says that they are not "
+        "tied; both are written",
+        "if they are tied, set tie_word_embeddings to true in the source's config.json",
+    )
+
+
 def _by_storage(checkpoint: Checkpoint) -> list[Tie]:
     groups: dict[object, list[str]] = {}
     for name, entry in checkpoint.items():
         tensor = entry.tensor
-        if isinstance(tensor, Leaf) and tensor.spec.nbytes:
+        if isinstance(tensor, Leaf) and tensor.spec.nbytes and not is_untied(entry):
             key = (tensor.source.name, tensor.start, tensor.strides, tensor.spec)
             groups.setdefault(key, []).append(name)
     ties = []

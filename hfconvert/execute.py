@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,18 +22,20 @@ from hfconvert.hashing import OrderedHash
 from hfconvert.shards import BLOCK, WORKERS, Placed, Shard
 from hfconvert.tensors.box import Box, blocks, offset_of, shape_of
 from hfconvert.tensors.source import LocalFile
-from hfconvert.work import Journal
+from hfconvert.tensors.tally import Loss, Tally
+from hfconvert.work import Finished, Journal
 
 COPY = 1 << 20  # bytes of a side file copied at once
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A shard that is complete at `path`, with the sha256 of its bytes."""
+    """A shard that is complete at `path`, the sha256 of its bytes, and what casts lost in it."""
 
     shard: Shard
     path: Path
     sha256: str
+    losses: Mapping[str, Loss]
 
 
 class _Target(NamedTuple):
@@ -61,7 +63,11 @@ class _Chunk(NamedTuple):
 
 
 def execute(
-    shards: Sequence[Shard], folder: Path, journal: Journal, advance: Callable[[int], object]
+    shards: Sequence[Shard],
+    folder: Path,
+    journal: Journal,
+    tally: Tally,
+    advance: Callable[[int], object],
 ) -> Iterator[Made]:
     """Make each shard in `folder`, or take it as an earlier run left it. Errors of reading pass through.
 
@@ -73,9 +79,11 @@ def execute(
             earlier = journal.finished(shard.file, shard.size)
             if earlier is not None:
                 advance(shard.size)
-                yield Made(shard, folder / shard.file, earlier)
+                yield Made(shard, folder / shard.file, earlier.sha256, earlier.losses)
                 continue
-            made = _make(shard, folder / f"{shard.file}.part", advance)
+            path = folder / f"{shard.file}.part"
+            sha256 = _make(shard, path, advance)
+            made = Made(shard, path, sha256, tally.take())
             yield made
             settled.append(settling.submit(_settle, made, journal))
         for future in settled:
@@ -105,10 +113,11 @@ def _settle(made: Made, journal: Journal) -> None:
     with made.path.open("rb") as file:
         os.fsync(file.fileno())
     made.path.rename(made.path.with_suffix(""))
-    journal.finish(made.shard.file, made.shard.size, made.sha256)
+    journal.finish(Finished(made.shard.file, made.shard.size, made.sha256, made.losses))
 
 
-def _make(shard: Shard, path: Path, advance: Callable[[int], object]) -> Made:
+def _make(shard: Shard, path: Path, advance: Callable[[int], object]) -> str:
+    """Write the shard; its sha256."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     target = _Target(descriptor, OrderedHash(), threading.Event(), advance)
     try:
@@ -122,7 +131,7 @@ def _make(shard: Shard, path: Path, advance: Callable[[int], object]) -> Made:
             finally:
                 target.stop.set()
                 target.hash.abandon()
-        return Made(shard, path, target.hash.hexdigest())
+        return target.hash.hexdigest()
     finally:
         os.close(descriptor)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from hfconvert.decide import Tie, decide
 from hfconvert.digest import Identity, digest_of
+from hfconvert.dtypes.rules import cast
 from hfconvert.errors import Problem, raise_any
 from hfconvert.findings import Finding, info
 from hfconvert.keymap.apply import apply
@@ -27,6 +28,7 @@ from hfconvert.recipe.not_built import not_built
 from hfconvert.shards import BLOCK, WORKERS, Shard, TextFile, output_stem, shard_files
 from hfconvert.tensors.checkpoint import Checkpoint, Dropped
 from hfconvert.tensors.source import LocalFile
+from hfconvert.tensors.tally import Tally
 from hfconvert.tensors.unreadable import Unreadable
 
 # What the process itself holds: interpreter, numpy, models of the recipe, headers of usual size.
@@ -56,6 +58,8 @@ class Plan:
     dropped: tuple[Dropped, ...]
     ties: tuple[Tie, ...]
     findings: tuple[Finding, ...]
+    before: Mapping[str, str]  # dtype of every tensor before casts
+    tally: Tally
     digest: str | None = None
 
     @property
@@ -109,20 +113,22 @@ def make_plan(recipe: Recipe) -> Plan:
     config = read_config(found.root)
     applied = apply(found.checkpoint, recipe.key_map or (), recipe.position)
     check_coverage(found.checkpoint, applied.checkpoint)
-    decided = decide(applied.checkpoint, config)
+    decided = decide(applied, config)
     raise_any(_unreadable(decided.checkpoint))
+    casts = cast(decided.checkpoint, recipe.dtype, recipe.position)
     sides = side_files(found.root, (file.source.name for file in found.files), alone=path.is_file())
     stem = output_stem(found.layout.stem, transformers="model_type" in (config or {}))
     if recipe.output.filename != "auto":
         stem = recipe.output.filename.removesuffix(".safetensors")
     metadata = {**found.metadata, "format": "pt"}
     shards, texts, oversize = shard_files(
-        decided.checkpoint, stem, recipe.output.max_shard_size, metadata
+        casts.checkpoint, stem, recipe.output.max_shard_size, metadata
     )
     findings = (
         *found.findings,
         *applied.findings,
         *decided.findings,
+        *casts.findings,
         *oversize,
         *_left_out(sides.left_out),
     )
@@ -138,6 +144,8 @@ def make_plan(recipe: Recipe) -> Plan:
         dropped=decided.checkpoint.dropped,
         ties=decided.ties,
         findings=findings,
+        before={name: one.tensor.spec.dtype.code for name, one in decided.checkpoint.items()},
+        tally=casts.tally,
     )
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hfconvert.checks.dtypes import check_dtypes
 from hfconvert.checks.files import check_files
 from hfconvert.checks.names import check_names
 from hfconvert.checks.result import Check
@@ -18,6 +19,7 @@ from hfconvert.console import Console
 from hfconvert.digest import Identity, identify, identifying, remembered, unknown_bytes
 from hfconvert.errors import Problem, UserError, recipe_problem, resource_problem, values_problem
 from hfconvert.execute import copy_files, execute
+from hfconvert.findings import Finding, warning
 from hfconvert.hashing import hash_bytes
 from hfconvert.machine import peak_memory_bytes, versions
 from hfconvert.plan import Plan, make_plan
@@ -25,6 +27,7 @@ from hfconvert.recipe import Recipe
 from hfconvert.report.documents import report_document
 from hfconvert.report.model import Output, Report, Status
 from hfconvert.tensors.source import LocalFile
+from hfconvert.tensors.tally import Loss
 from hfconvert.work import (
     RECORD,
     Journal,
@@ -60,6 +63,7 @@ class Made:
 
     outputs: tuple[Output, ...]
     checks: tuple[Check, ...]
+    findings: tuple[Finding, ...] = ()
 
 
 def plan(recipe: Recipe) -> Plan:
@@ -129,12 +133,14 @@ def _make(planned: Plan, folder: Path, journal: Journal, recipe: Recipe, console
     check_space(folder, planned.output_bytes - journal.nbytes)
     full = recipe.validation.tensors == "full"
     compared, outputs = NOTHING, []
+    losses: dict[str, Loss] = {}
     with console.progress("convert", planned.output_bytes) as advance:
-        for made in execute(planned.shards, folder, journal, advance):
+        for made in execute(planned.shards, folder, journal, planned.tally, advance):
             shard = made.shard
             if full:
                 tensors = {placed.name: placed.entry.tensor for placed in shard.tensors}
                 compared += compare_file(made.path, shard.file, tensors)
+            losses.update(made.losses)
             outputs.append(Output(shard.file, shard.size, made.sha256))
             console.note(f"{shard.file}  {shard.size} bytes  sha256 {made.sha256}")
         outputs += [Output(*copied) for copied in copy_files(planned.copies, folder)]
@@ -152,8 +158,14 @@ def _make(planned: Plan, folder: Path, journal: Journal, recipe: Recipe, console
         check_names(expected, files, index),
         tensors_check(compared, len(expected)) if full else skipped_tensors(),
         check_files(planned.copies, folder),
+        check_dtypes(
+            files.values(),
+            {name: spec.dtype.code for name, (_, spec) in expected.items()},
+            planned.before,
+            losses,
+        ),
     )
-    return Made(tuple(outputs), checks)
+    return Made(tuple(outputs), checks, tuple(_underflows(losses)))
 
 
 def _up_to_date(planned: Plan, output: Path) -> Plan | None:
@@ -204,11 +216,19 @@ def _report(
         digest=planned.digest,
         outputs=made.outputs if made else (),
         checks=made.checks if made else (),
-        findings=planned.findings,
+        findings=planned.findings + (made.findings if made else ()),
         versions=versions(),
         seconds=time.perf_counter() - started,
         peak_memory_bytes=peak_memory_bytes(),
     )
+
+
+def _underflows(losses: Mapping[str, Loss]) -> Iterator[Finding]:
+    for name, loss in losses.items():
+        if loss.underflow:
+            share = f"{loss.underflow} of {loss.values} values ({loss.underflow / loss.values:.2%})"
+            message = f"{share} are too small for the new dtype and become zero"
+            yield warning("dtypes", name, message, "keep a wider dtype for it by a rule")
 
 
 def _failed(check: Check) -> Problem:

@@ -19,9 +19,31 @@ from typing import Any
 
 from hfconvert.errors import Problem, UserError, recipe_problem, resource_problem
 from hfconvert.hashing import hash_file
+from hfconvert.tensors.tally import Loss
 
 RECORD = "hfconvert.json"
 JOURNAL = "journal.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A shard that is complete and on disk."""
+
+    file: str
+    size: int
+    sha256: str
+    losses: Mapping[str, Loss]
+
+    @classmethod
+    def of(cls, line: Mapping[str, Any]) -> Finished:
+        """From a line of the journal."""
+        losses = {name: Loss(*counts) for name, counts in line["losses"].items()}
+        return cls(line["file"], line["size"], line["sha256"], losses)
+
+    def as_json(self) -> dict[str, Any]:
+        """As a line of the journal."""
+        losses = {name: list(loss) for name, loss in self.losses.items()}
+        return {"file": self.file, "size": self.size, "sha256": self.sha256, "losses": losses}
 
 
 @dataclass(frozen=True)
@@ -29,24 +51,24 @@ class Journal:
     """Which shards in a work folder are complete: one JSON object a line, the first names the plan."""
 
     path: Path
-    _finished: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _finished: Mapping[str, Finished] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the shards that an earlier run completed."""
-        return sum(size for size, _ in self._finished.values())
+        return sum(one.size for one in self._finished.values())
 
-    def finished(self, file: str, size: int) -> str | None:
-        """sha256 of a shard that an earlier run completed and that still has these very bytes."""
+    def finished(self, file: str, size: int) -> Finished | None:
+        """A shard that an earlier run completed and that still has these very bytes."""
         known = self._finished.get(file)
         path = self.path.parent / file
-        if known is None or known[0] != size or not path.is_file() or path.stat().st_size != size:
+        if known is None or known.size != size or not path.is_file() or path.stat().st_size != size:
             return None
-        return known[1] if hash_file(path) == known[1] else None
+        return known if hash_file(path) == known.sha256 else None
 
-    def finish(self, file: str, size: int, sha256: str) -> None:
+    def finish(self, shard: Finished) -> None:
         """Record that a shard is complete and on disk."""
-        _append(self.path, {"file": file, "size": size, "sha256": sha256})
+        _append(self.path, shard.as_json())
 
 
 def read_record(folder: Path) -> Mapping[str, Any] | None:
@@ -158,7 +180,7 @@ def _resume(folder: Path, key: str, where: str) -> Journal:
     path = folder / JOURNAL
     lines = _lines(path)
     if lines and lines[0].get("plan") == key:
-        finished = {line["file"]: (line["size"], line["sha256"]) for line in lines[1:]}
+        finished = {line["file"]: Finished.of(line) for line in lines[1:]}
         write_file(path, "".join(json.dumps(line) + "\n" for line in lines).encode())
         return Journal(path, finished)
     if not lines and any(path.suffix != ".part" for path in folder.iterdir()):

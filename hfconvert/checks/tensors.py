@@ -1,8 +1,9 @@
 """The `tensors` check: every value of the written files is held against the source, by a second route.
 
 The written file is read at the offsets of its own header; the source element of every coordinate comes from
-`where`, which shares no code with `fill`, and is read with this module's own reads, at another block size
-than the writer's. Values are compared as raw integers, so NaN payloads and signed zeros count.
+`where`, which shares no code with `fill`, and is read by other code, at another block size than the writer's.
+Values are compared as raw integers, so NaN payloads and signed zeros count; where a cast lies between, it is
+done again by integer arithmetic.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from pathlib import Path
 
 import numpy as np
 
+from hfconvert.checks.gather import values_at
 from hfconvert.checks.result import Check
+from hfconvert.checks.rounding import differs
 from hfconvert.tensors.header import HeaderEntry, read_header
-from hfconvert.tensors.lazy import LazyTensor, Mesh, Place, RawArray
+from hfconvert.tensors.lazy import LazyTensor, Mesh, RawArray
 from hfconvert.tensors.source import ByteSource, LocalFile
 
 ROWS_BYTES = 3 << 19  # bytes of one comparison: unlike the writer's block on purpose
-SPAN_BYTES = 8 << 20  # bytes of source read at once where elements are scattered
 WORKERS = 2
 
 
@@ -42,6 +44,7 @@ class Compared:
         )
 
 
+Coordinates = tuple[int, ...]
 NOTHING = Compared(0, 0, ())
 
 
@@ -88,10 +91,8 @@ def _compare(written: ByteSource, entry: HeaderEntry, tensor: LazyTensor | None)
         result = np.empty(shape, raw)
         written.readinto(memoryview(result.reshape(-1).view(np.uint8)), position)
         position += count * raw.itemsize
-        source = _gather(tensor, mesh, shape)
-        if not np.array_equal(result, source):
-            first = np.argwhere(result != source)[0]
-            at = tuple(int(axis[i]) for axis, i in zip(mesh, first, strict=True))
+        at = _first_difference(tensor, mesh, result)
+        if at is not None:
             return Compared(entry.spec.elements, 1, (f"{entry.name} differs first at {at}",))
     return Compared(entry.spec.elements, 1, ())
 
@@ -114,66 +115,13 @@ def _meshes(extent: tuple[int, ...], unit: int) -> Iterator[Mesh]:
         )
 
 
-def _gather(tensor: LazyTensor, mesh: Mesh, shape: tuple[int, ...]) -> RawArray:
-    """The source's raw values at the coordinates of the mesh."""
-    places = list(tensor.where(mesh))
-    if len(places) == 1:
-        return _values(places[0]).reshape(shape)
-    source = np.zeros(shape, tensor.spec.dtype.raw)
-    for place in places:
-        source[np.ix_(*place.select)] = _values(place)
-    return source
-
-
-def _values(place: Place) -> RawArray:
-    """The elements of a place: one read where they follow each other, else row by row, else scattered."""
-    shape = tuple(len(step) for step in place.steps)
-    inner = _run_axes(place.steps)
-    run = int(np.prod(shape[inner:], dtype=np.int64))
-    values = np.empty((int(np.prod(shape[:inner], dtype=np.int64)), run), place.dtype.raw)
-    tail = sum(int(step[0]) for step in place.steps[inner:])
-    heads = _sums(place.steps[:inner]) + tail
-    if run * place.itemsize >= 512 or len(heads) == 1:
-        for row, head in zip(values, heads, strict=True):
-            _read(place, int(head), row)
-        return values.reshape(shape)
-    return _scattered(place, _sums(place.steps)).reshape(shape)
-
-
-def _run_axes(steps: Mesh) -> int:
-    """The first axis from which on all elements follow each other in the source."""
-    length = 1
-    for axis in range(len(steps) - 1, -1, -1):
-        step = steps[axis]
-        if len(step) > 1 and not np.array_equal(np.diff(step), np.full(len(step) - 1, length)):
-            return axis + 1
-        length *= len(step)
-    return 0
-
-
-def _sums(steps: Mesh) -> RawArray:
-    """All the sums of one element of each array, in row-major order."""
-    return reduce(
-        lambda left, right: np.add.outer(left, right).reshape(-1), steps, np.zeros(1, np.int64)
-    )
-
-
-def _scattered(place: Place, numbers: RawArray) -> RawArray:
-    """Single elements: sorted, and read in spans of bounded size."""
-    order = np.argsort(numbers, kind="stable")
-    ordered = numbers[order]
-    values = np.empty(len(numbers), place.dtype.raw)
-    reach = SPAN_BYTES // place.itemsize
-    begin = 0
-    while begin < len(ordered):
-        end = int(np.searchsorted(ordered, ordered[begin] + reach, side="left"))
-        buffer = np.empty(int(ordered[end - 1] - ordered[begin]) + 1, place.dtype.raw)
-        _read(place, int(ordered[begin]), buffer)
-        values[order[begin:end]] = buffer[ordered[begin:end] - ordered[begin]]
-        begin = end
-    return values
-
-
-def _read(place: Place, element: int, out: RawArray) -> None:
-    offset = place.start + element * place.itemsize
-    place.source.readinto(memoryview(out.view(np.uint8)), offset)
+def _first_difference(tensor: LazyTensor, mesh: Mesh, result: RawArray) -> Coordinates | None:
+    """The coordinates of the first value that is not the source's, rounded where it was cast."""
+    for place in tensor.where(mesh):
+        part = result[np.ix_(*place.select)] if place.select else result
+        wrong = differs(part, values_at(place), place.dtype, tensor.spec.dtype)
+        if wrong.any():
+            first = np.argwhere(wrong)[0]
+            picked = zip(mesh, place.select, first, strict=True)
+            return tuple(int(axis[select[i]]) for axis, select, i in picked)
+    return None

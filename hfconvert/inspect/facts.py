@@ -16,6 +16,7 @@ from hfconvert.decide import decide
 from hfconvert.errors import Problem, UserError, source_problem
 from hfconvert.findings import Finding
 from hfconvert.inspect.roles import Role, library_of, role_of, wrappers_in
+from hfconvert.keymap.applied import Applied
 from hfconvert.readers.config import read_config
 from hfconvert.readers.contents import Contents, PickleFacts
 from hfconvert.readers.formats import read_file
@@ -53,6 +54,12 @@ def inspect(what: str) -> dict[str, Any]:
     layout, problems = _layout(root, names)
     seen = [_look(root, name, layout) for name in names]
     problems += [problem for one in seen for problem in one.problems]
+    problems += [
+        problem
+        for one in seen
+        if one.role == "weights" and one.contents and one.contents.refusal
+        for problem in one.contents.refusal.problems
+    ]
     findings = [finding for one in seen if one.contents for finding in one.contents.findings]
     return _document(root, seen, [problem.finding() for problem in problems] + findings)
 
@@ -225,7 +232,7 @@ def _ties(weights: Iterable[Seen], config: Mapping[str, Any] | None) -> list[dic
         for part in _contents(one).sets[:1]
         for name, tensor in part.tensors.items()
     }
-    ties = decide(found(tensors), config).ties
+    ties = decide(Applied(found(tensors)), config).ties
     return [{"kept": tie.kept, "dropped": tie.dropped} for tie in ties]
 
 

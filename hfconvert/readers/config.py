@@ -29,12 +29,13 @@ def read_config(root: Path) -> Mapping[str, Any] | None:
     return document
 
 
-def ties_embeddings(config: Mapping[str, Any] | None) -> bool:
-    """Whether the configuration says in so many words that input embedding and head are one tensor."""
+def tied_embeddings(config: Mapping[str, Any] | None) -> bool | None:
+    """Whether input embedding and head are one tensor, as the configuration says; None where it is silent."""
     if config is None:
-        return False
+        return None
     inner = [value for value in config.values() if isinstance(value, dict)]
-    return any(part.get("tie_word_embeddings") is True for part in (config, *inner))
+    said = [part.get("tie_word_embeddings") for part in (config, *inner)]
+    return True if True in said else False if False in said else None
 
 
 def _broken(path: Path, how: str) -> UserError:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from hfconvert.errors import UserError
 from hfconvert.findings import Finding
 from hfconvert.pickles.values import Import
 from hfconvert.tensors.lazy import LazyTensor, TensorSpec
@@ -48,11 +49,17 @@ class PickleFacts:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Everything that a file holds: its sets of weights, and what was learned while reading it."""
+    """Everything that a file holds: its sets of weights, and what was learned while reading it.
+
+    `default` names the set that the format says is the model, or the only one; None where a choice is
+    needed. `refusal` says why there are no sets where there are none.
+    """
 
     format: str
     container: str
     sets: tuple[WeightSet, ...]
+    default: str | None = None
+    refusal: UserError | None = None
     others: tuple[OtherTensor, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from hfconvert.tensors.source import ByteSource, read
 FORMATS: Mapping[str, Callable[[ByteSource], Contents]] = {
     "safetensors": read_safetensors,
     "torch": read_torch_contents,
+    "lightning": read_torch_contents,
 }
 
 

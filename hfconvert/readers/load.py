@@ -140,6 +140,8 @@ def _check_present(root: Path, layout: Layout) -> None:
 def _chosen(source: LocalFile, contents: Contents, wanted: Wanted) -> WeightSet:
     """The set of weights to read: the one that the recipe names, the format's own, or the only one."""
     sets = contents.sets
+    if contents.refusal is not None:
+        raise contents.refusal
     if wanted.weights is not None:
         for candidate in sets:
             if candidate.name == wanted.weights:
@@ -152,10 +154,9 @@ def _chosen(source: LocalFile, contents: Contents, wanted: Wanted) -> WeightSet:
                 subject=wanted.where_weights,
             )
         )
-    if not sets:
-        raise UserError(_no_weights(source, contents))
-    if len(sets) == 1:
-        return sets[0]
+    for candidate in sets:
+        if candidate.name == contents.default:
+            return candidate
     raise UserError(
         recipe_problem(
             f"{source.name} holds several sets of weights: {_listed(sets)}",
@@ -163,17 +164,6 @@ def _chosen(source: LocalFile, contents: Contents, wanted: Wanted) -> WeightSet:
             do="choose one with source.weights",
             subject=wanted.where_weights,
         )
-    )
-
-
-def _no_weights(source: LocalFile, contents: Contents) -> Problem:
-    optimizer = any(other.role == "optimizer" for other in contents.others)
-    held = "only the state of an optimizer" if optimizer else "no tensors that could be weights"
-    return source_problem(
-        f"it holds {held}",
-        why="training runs write several files beside the model's",
-        do="name the file with the weights",
-        subject=str(source.path),
     )
 
 

@@ -16,5 +16,6 @@ def read_safetensors(source: ByteSource) -> Contents:
         format="safetensors",
         container="safetensors",
         sets=(WeightSet("", tensors),),
+        default="",
         metadata=header.metadata or {},
     )

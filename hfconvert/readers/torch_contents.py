@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 from hfconvert.readers.contents import Contents, OtherTensor, PickleFacts
-from hfconvert.readers.state_dict import OPTIMIZERS, read_sets
+from hfconvert.readers.state_dict import facts, no_weights, read_sets
 from hfconvert.readers.torch_file import read_torch
 from hfconvert.tensors.lazy import LazyTensor
 from hfconvert.tensors.source import ByteSource
 
+_RANDOM = ("rng", "gen", "seed", "random")
+
 
 def read_torch_contents(source: ByteSource) -> Contents:
-    """Sets of weights, other tensors and the imports of a PyTorch file. UserError (exit 3)."""
+    """Sets of weights, other tensors, facts and imports of a PyTorch file. UserError (exit 3)."""
     file = read_torch(source)
     found = read_sets(file.tree, source.name)
+    learned = facts(file.tree)
+    lightning = learned.get("framework") == "lightning"
     return Contents(
-        format="torch",
+        format="lightning" if lightning else "torch",
         container=file.container,
         sets=found.sets,
+        default=found.default,
+        refusal=None if found.sets else no_weights(file.tree, source.name, found.others),
         others=tuple(_other(name, tensor) for name, tensor in found.others.items()),
+        facts=learned,
         pickle=PickleFacts(file.imports, file.stubbed),
         findings=file.findings + found.findings,
     )
 
 
 def _other(name: str, tensor: LazyTensor) -> OtherTensor:
-    parts = set(name.split("."))
-    # The state of an optimizer alone in its file stands under `state`, beside `param_groups`.
-    optimizer = bool(parts & set(OPTIMIZERS)) or name.startswith("state.")
-    return OtherTensor(name, "optimizer" if optimizer else "other", tensor.spec)
+    """A tensor beside the weights: of the optimizer, except for the state of random numbers."""
+    random = any(part in name.lower() for part in _RANDOM)
+    return OtherTensor(name, "other" if random else "optimizer", tensor.spec)

@@ -92,7 +92,7 @@ def _report_lines(report: Report) -> Iterator[str]:
     yield f"  sizes    {', '.join(_by_dtype(plan))}"
     for check in report.checks:
         detail = f": {check.detail}" if check.detail else ""
-        figures = ", ".join(f"{key} {value:,}" for key, value in check.measured.items())
+        figures = ", ".join(_figure(key, value) for key, value in check.measured.items())
         yield f"  {check.name:8} {_MARK[check.status]}  {figures}{detail}"
     yield f"  took     {report.seconds:.1f} s, peak memory {human(report.peak_memory_bytes)}"
 
@@ -101,3 +101,14 @@ def _finding_lines(plan: Plan) -> Iterable[str]:
     for finding in plan.findings:
         subject = f"{finding.subject}: " if finding.subject else ""
         yield f"{finding.level:8} {subject}{finding.message}"
+
+
+def _figure(name: str, value: object) -> str:
+    """A figure of a check: a number, or counts by kind of module and dtype."""
+    if not isinstance(value, dict):
+        return f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
+    counts = (
+        f"{kind} {' '.join(f'{code} {count}' for code, count in by_code.items())}"
+        for kind, by_code in value.items()
+    )
+    return f"{name} ({', '.join(counts)})"

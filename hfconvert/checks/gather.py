@@ -1,0 +1,66 @@
+"""Source values for the `tensors` check: read at the places that `where` names, by code of its own."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+
+from hfconvert.tensors.lazy import Mesh, Place, RawArray
+
+SPAN_BYTES = 8 << 20  # bytes of source read at once where elements are scattered
+RUN_BYTES = 512  # runs of this length are worth a read of their own
+
+
+def values_at(place: Place) -> RawArray:
+    """The raw elements of a place: one read where they follow each other, else by runs, else scattered."""
+    shape = tuple(len(step) for step in place.steps)
+    inner = _run_axes(place.steps)
+    run = int(np.prod(shape[inner:], dtype=np.int64))
+    heads = _sums(place.steps[:inner])
+    if run * place.itemsize < RUN_BYTES and len(heads) > 1:
+        return _scattered(place, _sums(place.steps)).reshape(shape)
+    values = np.empty((len(heads), run), place.dtype.raw)
+    begin = sum(int(step[0]) for step in place.steps[inner:])
+    for row, head in zip(values, heads, strict=True):
+        _read(place, int(head) + begin, row)
+    return values.reshape(shape)
+
+
+def _run_axes(steps: Mesh) -> int:
+    """The first axis from which on all elements follow each other in the source."""
+    length = 1
+    for axis in range(len(steps) - 1, -1, -1):
+        step = steps[axis]
+        if len(step) > 1 and not np.array_equal(np.diff(step), np.full(len(step) - 1, length)):
+            return axis + 1
+        length *= len(step)
+    return 0
+
+
+def _sums(steps: Mesh) -> RawArray:
+    """All the sums of one element of each array, in row-major order."""
+    return reduce(
+        lambda left, right: np.add.outer(left, right).reshape(-1), steps, np.zeros(1, np.int64)
+    )
+
+
+def _scattered(place: Place, numbers: RawArray) -> RawArray:
+    """Single elements: sorted, and read in spans of bounded size."""
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    values = np.empty(len(numbers), place.dtype.raw)
+    reach = SPAN_BYTES // place.itemsize
+    begin = 0
+    while begin < len(ordered):
+        end = int(np.searchsorted(ordered, ordered[begin] + reach, side="left"))
+        buffer = np.empty(int(ordered[end - 1] - ordered[begin]) + 1, place.dtype.raw)
+        _read(place, int(ordered[begin]), buffer)
+        values[order[begin:end]] = buffer[ordered[begin:end] - ordered[begin]]
+        begin = end
+    return values
+
+
+def _read(place: Place, element: int, out: RawArray) -> None:
+    offset = place.start + element * place.itemsize
+    place.source.readinto(memoryview(out.view(np.uint8)), offset)

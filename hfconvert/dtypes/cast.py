@@ -1,0 +1,66 @@
+"""The node that casts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from hfconvert.dtypes.convert import convert
+from hfconvert.tensors.box import Box, Shape, shape_of
+from hfconvert.tensors.dtype import DType
+from hfconvert.tensors.lazy import LazyTensor, Mesh, Place, RawArray, TensorSpec
+from hfconvert.tensors.source import ByteRange
+from hfconvert.tensors.tally import Tally
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Another floating tensor with every value cast; what is lost is counted in `tally` under `name`."""
+
+    inner: LazyTensor
+    dtype: DType
+    name: str
+    tally: Tally
+
+    @property
+    def spec(self) -> TensorSpec:
+        """The target dtype, the inner tensor's shape."""
+        return TensorSpec(self.dtype, self.inner.spec.shape)
+
+    @property
+    def extent(self) -> Shape:
+        """That of the inner tensor."""
+        return self.inner.extent
+
+    @property
+    def grain(self) -> int:
+        """That of the inner tensor."""
+        return self.inner.grain
+
+    @property
+    def scratch(self) -> int:
+        """The inner tensor's, and a block of it with the masks that count losses."""
+        ratio = -(-self.inner.spec.dtype.itemsize // self.dtype.itemsize)
+        return self.inner.scratch + CAST_BLOCK * (ratio + 2)
+
+    def fill(self, out: RawArray, box: Box) -> None:
+        """Read the inner block, cast it, count what is lost."""
+        source = self.inner.spec.dtype
+        block = np.empty(shape_of(box), source.raw)
+        self.inner.fill(block, box)
+        result, loss = convert(block.reshape(-1), source, self.dtype)
+        out[...] = result.reshape(block.shape)
+        self.tally.add(self.name, loss)
+
+    def needs(self, box: Box) -> Iterator[ByteRange]:
+        """What the inner tensor needs."""
+        return self.inner.needs(box)
+
+    def where(self, mesh: Mesh) -> Iterator[Place]:
+        """Where the inner values are; their dtype is the inner one."""
+        return self.inner.where(mesh)
+
+
+CAST_BLOCK = 1 << 20  # bytes: about what one block of the result takes

@@ -1,0 +1,108 @@
+"""Which tensors of a checkpoint are cast, and to what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from hfconvert.dtypes.cast import Cast
+from hfconvert.dtypes.convert import FLOATS
+from hfconvert.findings import Finding, info, warning
+from hfconvert.keymap.fold import listed
+from hfconvert.keymap.patterns import Pattern
+from hfconvert.recipe.casts import KEEP, Dtype
+from hfconvert.tensors.checkpoint import Checkpoint, Entry
+from hfconvert.tensors.dtype import BY_TORCH
+from hfconvert.tensors.tally import Tally
+
+# What belongs to packed or quantised weights and loses its meaning when it is cast: bitsandbytes, GPTQ, AWQ,
+# compressed-tensors and block-wise fp8.
+_COMPANIONS = (
+    ".absmax",
+    ".nested_absmax",
+    ".quant_map",
+    ".nested_quant_map",
+    ".SCB",
+    ".scales",
+    ".zeros",
+    ".weight_scale",
+    ".weight_scale_inv",
+    ".weight_zero_point",
+    ".input_scale",
+    "_scale_inv",
+    "_scales",
+)
+_PACKED = (".qweight", ".weight_packed", ".quant_map", ".SCB", "_blocks")
+
+
+@dataclass(frozen=True, slots=True)
+class CastResult:
+    """The checkpoint with its casts, what they will lose, and what was noticed."""
+
+    checkpoint: Checkpoint
+    tally: Tally
+    findings: tuple[Finding, ...]
+
+
+def cast(checkpoint: Checkpoint, dtype: Dtype, where: Callable[..., str]) -> CastResult:
+    """Cast every floating tensor to what the first matching rule says, else to the default.
+
+    Integers, booleans, complex and packed types stay as they are, and so do quantised weights with their
+    scales. A rule that matches no tensor is a warning.
+    """
+    tally = Tally()
+    if dtype.keeps_all:
+        return CastResult(checkpoint, tally, ())
+    rules = [
+        (Pattern.parse(text, where("dtype", "rules", text)), target)
+        for text, target in dtype.rules.items()
+    ]
+    untouched = set(_quantized(checkpoint))
+    hits: set[str] = set()
+    entries: dict[str, Entry] = {}
+    for name, entry in checkpoint.items():
+        target = dtype.default
+        for pattern, chosen in rules:
+            if pattern.match(name):
+                hits.add(pattern.text)
+                target = chosen
+                break
+        entries[name] = entry if name in untouched else _cast(name, entry, target, tally)
+    findings = [
+        warning("dtypes", where("dtype", "rules", text), f"`{text}` matched 0 tensors")
+        for text in dtype.rules
+        if text not in hits
+    ]
+    if untouched:
+        message = f"quantised weights and their scales are not cast: {listed(sorted(untouched))}"
+        findings.append(info("dtypes", "", message))
+    return CastResult(checkpoint.with_entries(entries), tally, tuple(findings))
+
+
+def _cast(name: str, entry: Entry, target: str, tally: Tally) -> Entry:
+    source = entry.tensor.spec.dtype
+    if target == KEEP or source.code not in FLOATS or BY_TORCH[target] == source:
+        return entry
+    node = Cast(entry.tensor, BY_TORCH[target], name, tally)
+    return replace(entry, tensor=node, steps=(*entry.steps, f"dtype {target}"))
+
+
+def _quantized(checkpoint: Checkpoint) -> Iterator[str]:
+    """Names that belong to quantised weights: scales and the like, and fp8 weights that have scales."""
+    packed = any(name.endswith(_PACKED) for name in checkpoint)
+    for name, entry in checkpoint.items():
+        dtype = entry.tensor.spec.dtype
+        scaled = any(f"{name}{end}" in checkpoint for end in ("_scale_inv", "_scale", "_scales"))
+        if (dtype.bits == 8 and dtype.kind == "float" and scaled) or (
+            name.endswith(_COMPANIONS) and (packed or _scales_fp8(name, checkpoint))
+        ):
+            yield name
+
+
+def _scales_fp8(name: str, checkpoint: Checkpoint) -> bool:
+    """Whether a scale belongs to a weight of one byte an element."""
+    for end in ("_scale_inv", "_scales", "_scale"):
+        weight = checkpoint.entries.get(name.removesuffix(end))
+        if name.endswith(end) and weight is not None and weight.tensor.spec.dtype.bits == 8:
+            return True
+    return False
