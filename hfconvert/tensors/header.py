@@ -19,6 +19,7 @@ from hfconvert.tensors.lazy import TensorSpec
 from hfconvert.tensors.source import ByteSource, read
 
 MAX_HEADER = 100_000_000  # bytes; the safetensors library refuses longer ones
+MAX_DIMENSIONS = 64  # torch and numpy have no tensors with more
 METADATA = "__metadata__"
 _PREFIX = 8
 
@@ -88,6 +89,8 @@ def _document(source: ByteSource, text: bytes) -> dict[str, Any]:
         raise _refused(source, f"its header is no valid JSON: {error}") from error
     if not isinstance(document, dict):
         raise _refused(source, "its header is not a JSON object")
+    if not _encodable(document):
+        raise _refused(source, "it has a tensor whose name is no valid Unicode")
     return document
 
 
@@ -104,7 +107,18 @@ def _metadata(source: ByteSource, value: object) -> dict[str, str] | None:
         return None
     if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
         raise _refused(source, f"{METADATA} is not a map from string to string")
+    if not _encodable((*value, *value.values())):
+        raise _refused(source, f"{METADATA} holds text that is no valid Unicode")
     return value
+
+
+def _encodable(texts: Iterable[str]) -> bool:
+    """JSON can spell halves of surrogate pairs, UTF-8 cannot."""
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _laid_out(
@@ -130,10 +144,14 @@ def _entry(source: ByteSource, name: str, value: Any, data_start: int) -> Header
         return _problem(source, f"tensor {name!r} has other fields than dtype, shape, data_offsets")
     dtype = STORED.get(value["dtype"]) if isinstance(value["dtype"], str) else None
     if dtype is None:
-        return _problem(source, f"tensor {name!r} has the unknown dtype {value['dtype']!r}")
+        code = repr(value["dtype"])[:40]
+        return _problem(source, f"tensor {name!r} has the unknown dtype {code}")
     shape, offsets = value["shape"], value["data_offsets"]
     if not _naturals(shape) or not _naturals(offsets) or len(offsets) != 2:
         return _problem(source, f"tensor {name!r} has a shape or data_offsets that are no sizes")
+    if len(shape) > MAX_DIMENSIONS:
+        what = f"tensor {name!r} has {len(shape)} dimensions, more than {MAX_DIMENSIONS} allowed"
+        return _problem(source, what)
     spec = TensorSpec(dtype, tuple(shape))
     if offsets[1] - offsets[0] != spec.nbytes or spec.elements * dtype.bits % 8:
         found = offsets[1] - offsets[0]

@@ -9,7 +9,6 @@ from types import EllipsisType
 from typing import NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from hfconvert.tensors.box import Box, Shape, shape_of
 from hfconvert.tensors.lazy import Mesh, Place, RawArray, TensorSpec, extent_of
@@ -57,21 +56,20 @@ class Leaf:
 
     def fill(self, out: RawArray, box: Box) -> None:
         """Read the box; straight into `out` where both are packed, else through a bounded buffer."""
-        unit = self.spec.dtype.itemsize
-        counts = shape_of(box)
+        unit, raw = self.spec.dtype.itemsize, self.spec.dtype.raw
+        steps = self._steps(shape_of(box))
+        buffer = np.empty(0, raw)
         for read in self._reads(box):
             part = out[read.box]
             offset = self.start + read.first * unit
             if read.span == part.size and part.flags.c_contiguous and self._in_order(part.shape):
                 self.source.readinto(_bytes_of(part), offset)
                 continue
-            buffer = np.empty(read.span, dtype=self.spec.dtype.raw)
-            self.source.readinto(_bytes_of(buffer), offset)
-            steps = tuple(
-                stride * unit if count > 1 else 0
-                for stride, count in zip(self.strides, counts, strict=True)
-            )
-            part[...] = as_strided(buffer, part.shape, steps)
+            if read.span > len(buffer):
+                del buffer  # before the next is made: never two at once
+                buffer = np.empty(read.span, raw)
+            self.source.readinto(_bytes_of(buffer[: read.span]), offset)
+            part[...] = np.ndarray(part.shape, raw, buffer, strides=steps)
 
     def needs(self, box: Box) -> Iterator[ByteRange]:
         """The spans that `fill` reads, small gaps included."""
@@ -117,17 +115,26 @@ class Leaf:
             (axis for axis, count in enumerate(counts) if count > 1 and self.strides[axis] > 0),
             key=lambda axis: self.strides[axis],
         )
-        span = 1
+        span, dense = 1, True
         for position, axis in enumerate(axes):
             stride, count = self.strides[axis], counts[axis]
             longer = span + (count - 1) * stride
             gap = (stride - span) * unit
-            if gap >= GAP or (longer * unit > SPAN and gap > 0):
+            dense = dense and gap <= 0
+            if gap >= GAP or (longer * unit > SPAN and not dense):
                 step = max(1, (SPAN // unit - span) // stride + 1) if gap < GAP else 1
                 rest = axes[position + 1 :]
                 return [*reversed(rest), axis], [1] * len(rest) + [step], span
             span = longer
         return [], [], span
+
+    def _steps(self, counts: Shape) -> Shape:
+        """Strides in bytes, of a part with those counts; none along an axis that it does not move on."""
+        unit = self.spec.dtype.itemsize
+        return tuple(
+            stride * unit if count > 1 else 0
+            for stride, count in zip(self.strides, counts, strict=True)
+        )
 
     def _in_order(self, shape: Shape) -> bool:
         """Whether elements of the source follow each other as those of a packed part do."""
