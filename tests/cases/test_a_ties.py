@@ -83,6 +83,39 @@ def test_4_the_recipe_decides_which_name_is_kept(store: Store, convert: Convert)
     assert done.holds({"head": state["head"], "w": state["w"]})
 
 
+def test_4_a_tie_step_keeps_the_name_it_is_told_to(store: Store, convert: Convert) -> None:
+    state = three_names()
+    source = store({"pytorch_model.bin": {**state, "b.emb": state["head"].clone()}})
+    steps = [{"tie": {"a.emb": "head", "b.emb": "head"}}]
+    done = convert(source, key_map=steps)
+    assert done.code == 0
+    assert done.holds({"head": state["head"], "w": state["w"]})
+    plan = convert(source, command="plan", output="planned", key_map=steps).document
+    assert {(tie["kept"], tie["dropped"]) for tie in plan["ties"]} == {
+        ("head", "a.emb"),
+        ("head", "b.emb"),
+    }
+
+
+def test_4_a_tie_step_over_different_values_stops(store: Store, convert: Convert) -> None:
+    state = three_names()
+    other = {**state, "b.emb": state["head"] + 1}
+    done = convert(store({"pytorch_model.bin": other}), key_map=[{"tie": {"b.emb": "head"}}])
+    assert done.code == 1
+    assert "b.emb and head hold different values" in done.findings("error")
+
+
+def test_4_an_untie_step_writes_both_names(
+    tiny_tied: State, config_tied: dict[str, Any], store: Store, convert: Convert
+) -> None:
+    source = store({"pytorch_model.bin": tiny_tied}, config=config_tied)
+    steps = [{"untie": {"lm_head.weight": "model.embed_tokens.weight"}}]
+    assert convert(source, key_map=steps).holds(tiny_tied)
+    alone = {name: tensor for name, tensor in tiny_tied.items() if name != "lm_head.weight"}
+    source = store({"pytorch_model.bin": alone}, config=config_tied, folder="alone")
+    assert convert(source, key_map=steps, output="made").holds(tiny_tied)
+
+
 def test_10_the_index_is_built_from_what_was_written(
     tiny_tied: State, config_tied: dict[str, Any], store: Store, sharded: Sharded, convert: Convert
 ) -> None:

@@ -229,9 +229,9 @@ def test_68_the_plan_is_frozen(
 
     checkpoints: list[Any] = []
 
-    def remembering(checkpoint: Any, *rest: Any) -> Any:
-        decided = decide(checkpoint, *rest)
-        checkpoints.extend((checkpoint, decided.checkpoint))
+    def remembering(applied: Any, *rest: Any) -> Any:
+        decided = decide(applied, *rest)
+        checkpoints.extend((applied.checkpoint, decided.checkpoint))
         return decided
 
     def mutating(*arguments: Any) -> Any:
