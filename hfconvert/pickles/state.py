@@ -240,7 +240,8 @@ def _is_getattr(kind: Any) -> bool:
 
 
 def _is_public(attribute: str) -> bool:
-    return attribute.isidentifier() and not attribute.startswith("__")
+    """A name that a class gives away; `__new__` is how protocol 2 makes objects with keywords."""
+    return attribute.isidentifier() and (not attribute.startswith("__") or attribute == "__new__")
 
 
 def _build_array(target: ArrayRef, value: Any) -> None:
