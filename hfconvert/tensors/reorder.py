@@ -1,0 +1,134 @@
+"""The same elements in another order: dimensions permuted, rows taken by an index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hfconvert.tensors.box import Box, Shape
+from hfconvert.tensors.lazy import LazyTensor, Mesh, Place, RawArray, TensorSpec
+from hfconvert.tensors.source import ByteRange
+
+RUN_BYTES = 64 << 10  # a transpose reads runs of this length where a block of BLOCK_BYTES allows it
+BLOCK_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Permute:
+    """Dimension `i` of the result is dimension `dims[i]` of the inner tensor."""
+
+    inner: LazyTensor
+    dims: Shape
+
+    @property
+    def spec(self) -> TensorSpec:
+        """The inner spec with its dimensions permuted."""
+        return TensorSpec(self.inner.spec.dtype, self.extent)
+
+    @property
+    def extent(self) -> Shape:
+        """The inner extent permuted."""
+        return tuple(self.inner.extent[dim] for dim in self.dims)
+
+    @property
+    def grain(self) -> int:
+        """Many rows at once: a row of the result is a column of the source, one short run a source row."""
+        if not self.dims or self.dims[0] == 0:
+            return 1
+        unit = self.spec.dtype.itemsize
+        row = max(1, prod(self.extent[1:]) * unit)
+        return max(1, min(RUN_BYTES // unit, BLOCK_BYTES // row, self.extent[0]))
+
+    @property
+    def scratch(self) -> int:
+        """The inner scratch."""
+        return self.inner.scratch
+
+    def fill(self, out: RawArray, box: Box) -> None:
+        """Fill from the inner tensor, `out` seen in its order of dimensions."""
+        self.inner.fill(out.transpose(self._back()), self._inner(box))
+
+    def needs(self, box: Box) -> Iterator[ByteRange]:
+        """What the inner tensor needs."""
+        return self.inner.needs(self._inner(box))
+
+    def where(self, mesh: Mesh) -> Iterator[Place]:
+        """Where the inner elements are, in the order of our dimensions."""
+        for place in self.inner.where(tuple(mesh[dim] for dim in self._back())):
+            yield replace(
+                place,
+                steps=tuple(place.steps[dim] for dim in self.dims),
+                select=tuple(place.select[dim] for dim in self.dims),
+            )
+
+    def _back(self) -> Shape:
+        """For every dimension of the inner tensor, which of ours it is."""
+        return tuple(self.dims.index(dim) for dim in range(len(self.dims)))
+
+    def _inner(self, box: Box) -> Box:
+        return tuple(box[dim] for dim in self._back())
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Take:
+    """Index `i` along dimension `dim` is index `rows[i]` of the inner tensor (qkv, permute_rope)."""
+
+    inner: LazyTensor
+    dim: int
+    rows: NDArray[np.int64]
+
+    @property
+    def spec(self) -> TensorSpec:
+        """The inner spec with as many indices as are taken."""
+        return TensorSpec(self.inner.spec.dtype, self.extent)
+
+    @property
+    def extent(self) -> Shape:
+        """The inner extent with as many indices as are taken."""
+        shape = self.inner.extent
+        return (*shape[: self.dim], len(self.rows), *shape[self.dim + 1 :])
+
+    @property
+    def grain(self) -> int:
+        """1: runs of rows are found block by block."""
+        return 1
+
+    @property
+    def scratch(self) -> int:
+        """The inner scratch."""
+        return self.inner.scratch
+
+    def fill(self, out: RawArray, box: Box) -> None:
+        """Fill run by run of rows that follow each other."""
+        lead = (slice(None),) * self.dim
+        for at, first, count in self._runs(box):
+            part = out[(*lead, slice(at, at + count), ...)]
+            self.inner.fill(part, self._inner(box, first, count))
+
+    def needs(self, box: Box) -> Iterator[ByteRange]:
+        """What the inner tensor needs for every run."""
+        for _, first, count in self._runs(box):
+            yield from self.inner.needs(self._inner(box, first, count))
+
+    def where(self, mesh: Mesh) -> Iterator[Place]:
+        """Where the taken rows are."""
+        rows = self.rows[mesh[self.dim]]
+        return self.inner.where((*mesh[: self.dim], rows, *mesh[self.dim + 1 :]))
+
+    def _runs(self, box: Box) -> Iterator[tuple[int, int, int]]:
+        """Position in the block, first inner index and length of every run of consecutive indices."""
+        lo, hi = box[self.dim]
+        rows = self.rows[lo:hi]
+        breaks = np.flatnonzero(np.diff(rows) != 1) + 1
+        bounds = [0, *breaks.tolist(), len(rows)]
+        for begin, end in pairwise(bounds):
+            if end > begin:
+                yield begin, int(rows[begin]), end - begin
+
+    def _inner(self, box: Box, first: int, count: int) -> Box:
+        return (*box[: self.dim], (first, first + count), *box[self.dim + 1 :])
