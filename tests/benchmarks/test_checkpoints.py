@@ -89,6 +89,7 @@ def test_the_launcher_tells_a_child_s_own_peak_and_exit_code(tmp_path: Path) -> 
     ("name", "options"),
     [
         ("same_dtype", ["--bytes", "3000000", "--pairs", "1"]),
+        ("cast", ["--bytes", "3000000", "--pairs", "1"]),
         ("startup", ["--bytes", "3000000", "--times", "1"]),
     ],
 )
@@ -99,7 +100,10 @@ def test_a_benchmark_prints_its_figures(name: str, options: list[str], tmp_path:
 
     assert figures["machine"]["cpus"] == os.cpu_count()
     assert not list(tmp_path.iterdir())
-    if name == "same_dtype":
+    if name == "cast":
+        assert figures["output_bytes"] < 0.51 * 3_300_000
+        assert len(figures["values compared / not compared"]["pairs"]) == 1
+    elif name == "same_dtype":
         assert figures["source_bytes"] > 2_500_000
         assert len(figures["pairs"]) == 1
         assert figures["peak_memory_bytes"] < 80e6
