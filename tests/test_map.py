@@ -15,7 +15,7 @@ END = "<!-- map: end -->\n"
 
 
 def test_the_map_shows_every_module_as_it_is() -> None:
-    assert README.read_text() == with_map(README.read_text(), "".join(lines()))
+    assert README.read_text() == with_map(README.read_text())
 
 
 def test_the_map_holds_each_module_once() -> None:
@@ -24,10 +24,11 @@ def test_the_map_holds_each_module_once() -> None:
     assert sorted(shown) == sorted(str(path) for path in modules if path.name != "__init__.py")
 
 
-def with_map(text: str, new: str) -> str:
-    """The text with what stands between BEGIN and END replaced."""
+def with_map(text: str) -> str:
+    """The text of the README with the map as the modules are now."""
     before, rest = text.split(BEGIN)
-    return before + BEGIN + new + END + rest.split(END)[1]
+    made = re.sub(r"\n{3,}", "\n\n", "".join(lines()))
+    return before + BEGIN + made + END + rest.split(END)[1]
 
 
 def lines() -> Iterator[str]:
@@ -67,4 +68,4 @@ def first_line(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    README.write_text(with_map(README.read_text(), "".join(lines())))
+    README.write_text(with_map(README.read_text()))
