@@ -12,6 +12,7 @@ from hfconvert.recipe.document import Document
 from hfconvert.recipe.faults import Fault, RefusedError, name_hint, shown
 from hfconvert.recipe.positions import KeyPath
 
+_MOST_EXPLAINED = 1000  # the search for the nearest name takes its time
 _ABOUT_KEYS = {"extra_forbidden", "missing"}
 _KINDS = {
     "string_type": ("text", "write it in quotes"),
@@ -31,11 +32,15 @@ _MEND = {
 
 def explain(error: ValidationError, model: type[BaseModel], document: Document) -> list[Fault]:
     """The faults behind a ValidationError of `model`; none about what could not be read at all."""
-    faults = []
+    faults: list[Fault] = []
     for detail in error.errors(include_url=False):
         path = document.positions.present(detail["loc"])
-        if not _is_unread(path, document) and not _is_echo(detail):
+        if _is_unread(path, document) or _is_echo(detail):
+            continue
+        if len(faults) < _MOST_EXPLAINED:
             faults.append(_fault(detail, path, model, document))
+        else:
+            faults.append(Fault(document.positions.value(path), str(detail["msg"]), "", "mend it"))
     return faults
 
 

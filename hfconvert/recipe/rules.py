@@ -74,7 +74,8 @@ def _ranks(recipe: Mapping[str, Any]) -> Broken:
 
 
 def _qkv(recipe: Mapping[str, Any]) -> Broken:
-    for index, step in enumerate(recipe.get("key_map") or ()):
+    steps = recipe.get("key_map")
+    for index, step in enumerate(steps if isinstance(steps, tuple) else ()):
         options = _at(step, "qkv")
         if not isinstance(options, Mapping):
             continue

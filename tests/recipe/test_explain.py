@@ -76,6 +76,13 @@ def test_nothing_more_is_said_of_what_could_not_be_read(refuse: Callable[..., An
     ]
 
 
+def test_a_flood_of_unknown_keys_is_counted(refuse: Callable[..., Any]) -> None:
+    problems = refuse("".join(f"key{number}: x\n" for number in range(3000)))
+    assert len(problems) == 101
+    assert (problems[0].subject, problems[0].what) == ("recipe.yaml:3:1", "unknown key `key0`")
+    assert problems[-1].what == "2900 more problems after this"
+
+
 def test_the_value_is_pointed_at_and_the_key_when_it_is_the_key(
     refuse: Callable[..., Any],
 ) -> None:

@@ -124,6 +124,8 @@ def test_anything_like_yaml(text: str) -> None:
     check("version: 1\nsource: {path: x}\n" + text)
 
 
+@example("key_map", "true")
+@example("source", "[]")
 @given(
     st.sampled_from(["source", "key_map", "dtype", "lora", "output", "validate", "publish"]), VALUE
 )
