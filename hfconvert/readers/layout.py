@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
-from hfconvert.errors import Problem, UserError, recipe_problem, source_problem
+from hfconvert.errors import Problem, UserError, raise_any, recipe_problem, source_problem
 from hfconvert.findings import Finding, info, warning
 from hfconvert.readers.index import SUFFIX, Index, read_index
 
@@ -92,7 +92,7 @@ def choose(root: Path, patterns: Sequence[str] | None, where: str) -> Choice:
         raise UserError(
             recipe_problem(
                 f"several files could be the weights: {listed}",
-                why="none of them has a name that loaders look for, and no index names one",
+                why="no index and no name that loaders look for tells them apart",
                 do="name the right ones in source.files",
                 subject=str(root),
             )
@@ -145,9 +145,7 @@ def _complete(stem: str, suffix: str, files: list[str]) -> tuple[str, ...]:
 
 def _rank(layout: Layout) -> tuple[bool, int, bool]:
     place = CONVENTIONAL.index(layout.stem) if layout.stem in CONVENTIONAL else len(CONVENTIONAL)
-    single = layout.index is None and len(layout.files) == 1
-    unindexed = layout.index is None
-    return (layout.family != "safetensors", place, single or unindexed)
+    return (layout.family != "safetensors", place, layout.index is None)
 
 
 def _twins(best: Layout, other: Layout) -> bool:
@@ -179,28 +177,33 @@ def _left_aside(best: Layout, twin: Layout | None, others: Iterable[Layout]) -> 
 
 
 def _chosen_by_name(root: Path, names: list[str], patterns: Sequence[str], where: str) -> Choice:
-    missing = [p for p in patterns if not any(fnmatchcase(name, p) for name in names)]
-    if missing:
-        raise UserError(
-            *(
-                recipe_problem(
-                    f"source.files: {pattern!r} matches no file of {root}",
-                    why="the name is misspelt, or the file is in another folder",
-                    do=f"the folder holds: {', '.join(names[:20]) or 'nothing'}",
-                    subject=where,
-                )
-                for pattern in missing
-            )
-        )
+    """What the recipe names: an index with or without its shards, or files that are read as they are."""
+    raise_any(
+        _unmatched(f"{pattern!r} matches no file of {root}", names, where)
+        for pattern in patterns
+        if not any(fnmatchcase(name, pattern) for name in names)
+    )
     wanted = [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
-    indexes = [name for name in wanted if name.endswith(SUFFIX)]
-    if len(indexes) == 1 and len(wanted) == 1:
-        return Choice(_indexed(root, indexes[0]), None, ())
     files = tuple(name for name in wanted if not name.endswith(".json"))
-    shard = _SHARD.match(Path(files[0]).stem) if files else None
+    indexes = [name for name in wanted if name.endswith(SUFFIX) and _family_of(name)]
+    if len(indexes) == 1:
+        layout = _indexed(root, indexes[0])
+        if set(files) <= set(layout.files):
+            return Choice(layout, None, ())
+    if not files:
+        raise UserError(_unmatched(f"{', '.join(wanted)} is no file of weights", names, where))
+    shard = _SHARD.match(Path(files[0]).stem)
     stem = shard["stem"] if shard else Path(files[0]).stem if len(files) == 1 else "model"
-    family = FAMILIES.get(Path(files[0]).suffix, "torch") if files else "torch"
-    return Choice(Layout(stem, family, files), None, ())
+    return Choice(Layout(stem, FAMILIES.get(Path(files[0]).suffix, "torch"), files), None, ())
+
+
+def _unmatched(what: str, names: Sequence[str], where: str) -> Problem:
+    return recipe_problem(
+        f"source.files: {what}",
+        why="the name is misspelt, or the file is in another folder",
+        do=f"the folder holds: {', '.join(names[:20]) or 'nothing'}",
+        subject=where,
+    )
 
 
 def _nothing(root: Path, names: list[str]) -> Problem:

@@ -16,7 +16,7 @@ from hfconvert.errors import (
 from hfconvert.findings import Finding, info, warning
 from hfconvert.readers.contents import Contents, WeightSet
 from hfconvert.readers.formats import read_file
-from hfconvert.readers.index import Index
+from hfconvert.readers.index import check_index
 from hfconvert.readers.layout import Choice, Layout, choose
 from hfconvert.tensors.checkpoint import Checkpoint, found
 from hfconvert.tensors.compare import same_values
@@ -66,11 +66,18 @@ class Found:
 
 def load(path: Path, wanted: Wanted) -> Found:
     """Open the weights at a path, a folder or one file. UserError (exit 2 or 3) with all that is wrong."""
+    try:
+        return _load(path, wanted)
+    except OSError as error:
+        raise UserError(_unreadable(path, error)) from error
+
+
+def _load(path: Path, wanted: Wanted) -> Found:
     root, choice = _choose(path, wanted)
     found_one = _open(root, choice.layout, wanted)
     findings = [*choice.findings, *found_one.findings]
     if choice.twin and wanted.files is None:
-        findings.append(_compare_twin(found_one, _open(root, choice.twin, wanted)))
+        findings.append(_held_against(found_one, choice.twin, wanted))
     return Found(
         root,
         choice.layout,
@@ -116,7 +123,8 @@ def _open(root: Path, layout: Layout, wanted: Wanted) -> Found:
     tensors, file_of, findings = _together(layout, files, wanted)
     findings += [finding for file in files for finding in file.contents.findings]
     if layout.index:
-        findings += _check_index(layout.index, files)
+        held = {file.source.name: file.chosen.tensors for file in files}
+        findings += check_index(layout.index, held)
     metadata, clashes = _metadata(files)
     checkpoint = found(tensors)
     return Found(
@@ -224,54 +232,6 @@ def _together(
     return tensors, file_of, findings
 
 
-def _check_index(index: Index, files: Iterable[OpenFile]) -> list[Finding]:
-    """Hold index and headers against each other, both ways. UserError (exit 3) for every difference."""
-    opened = list(files)
-    held = {file.source.name: file.chosen.tensors for file in opened}
-    problems = [
-        _stale(index, name, f"the index maps it to {shard}, which does not hold it")
-        for name, shard in index.weight_map.items()
-        if name not in held[shard]
-    ]
-    problems += [
-        _stale(index, name, f"{shard} holds it, but the index does not name it")
-        for shard, tensors in held.items()
-        for name in tensors
-        if name not in index.weight_map
-    ]
-    raise_any(problems)
-    sizes = {
-        name: tensor.spec.nbytes for tensors in held.values() for name, tensor in tensors.items()
-    }
-    if index.total_size in (None, sum(sizes.values()), _owned(opened)):
-        return []
-    message = f"total_size is {index.total_size}, its tensors have {sum(sizes.values())} bytes"
-    return [
-        warning("source", index.file, message, "the index that is written has the right figure")
-    ]
-
-
-def _owned(files: Iterable[OpenFile]) -> int:
-    """Bytes of all the tensors with those that share all their bytes counted once."""
-    seen: dict[tuple[object, ...], int] = {}
-    for file in files:
-        for name, tensor in file.chosen.tensors.items():
-            ranges = tuple(tensor.needs(tuple((0, size) for size in tensor.extent)))
-            key = tuple((part.source.name, part.start, part.stop) for part in ranges) or (name,)
-            seen[key] = tensor.spec.nbytes
-    return sum(seen.values())
-
-
-def _stale(index: Index, name: str, what: str) -> Problem:
-    return source_problem(
-        what,
-        why=f"{index.file} was written for other shards",
-        do="fetch index and shards of the same commit",
-        subject=name,
-        check="names",
-    )
-
-
 def _metadata(files: Iterable[OpenFile]) -> tuple[dict[str, str], list[Finding]]:
     """The metadata of all the files; where two disagree, the first is kept and that is said."""
     merged: dict[str, str] = {}
@@ -282,6 +242,15 @@ def _metadata(files: Iterable[OpenFile]) -> tuple[dict[str, str], list[Finding]]
                 message = f"metadata {key!r} differs between shards; the first value is kept"
                 findings.append(warning("source", file.source.name, message))
     return merged, findings
+
+
+def _held_against(chosen: Found, twin: Layout, wanted: Wanted) -> Finding:
+    """Compare with pickles of the same weights; where they were not fetched, that is said."""
+    missing = [name for name in twin.files if not (chosen.root / name).is_file()]
+    if missing:
+        message = f"not compared with {chosen.layout.label}: {missing[0]} is not here"
+        return info("source", twin.label, message)
+    return _compare_twin(chosen, _open(chosen.root, twin, wanted))
 
 
 def _compare_twin(chosen: Found, twin: Found) -> Finding:
@@ -304,3 +273,12 @@ def _compare_twin(chosen: Found, twin: Found) -> Finding:
         )
     message = f"{twin.layout.label} holds the same values for {len(common)} names; it is not read"
     return info("source", chosen.layout.label, message)
+
+
+def _unreadable(path: Path, error: OSError) -> Problem:
+    return source_problem(
+        f"this cannot be read: {error.strerror or error}",
+        why="it has no read permission, its name is too long, or the disk under it fails",
+        do="make it readable, or correct source.path",
+        subject=str(error.filename or path),
+    )

@@ -15,6 +15,8 @@ from pathlib import Path
 from hfconvert.readers.layout import NO_WEIGHTS
 from hfconvert.tensors.source import LocalFile
 
+RECORD = "hfconvert.json"  # what a result of hfconvert carries
+
 # Weights of any framework, and their indexes.
 _WEIGHTS = (
     "*.safetensors",
@@ -41,7 +43,7 @@ _TRAINING = (
     *(pattern for pattern in NO_WEIGHTS if pattern != "tokenizer*"),
     "trainer_state.json",
     "events.out.tfevents.*",
-    "hfconvert.json",
+    RECORD,
     "*.part",
 )
 _FOLDERS = (".*", "checkpoint-*", "global_step*", "iter_*", "runs", "logs", "__pycache__", "wandb")
@@ -93,9 +95,13 @@ def side_files(root: Path, read: Iterable[str], *, alone: bool) -> SideFiles:
 
 
 def _walk(root: Path, *, deep: bool) -> Iterator[str]:
-    """Files below a folder by their place in it; links to folders are not followed."""
+    """Files below a folder by their place in it; links to folders and results of ours are passed over."""
     for folder, folders, files in os.walk(root):
-        folders[:] = [name for name in sorted(folders) if deep and not _matches(name, _FOLDERS)]
+        folders[:] = [
+            name
+            for name in sorted(folders)
+            if deep and not _matches(name, _FOLDERS) and not (Path(folder) / name / RECORD).exists()
+        ]
         for name in files:
             path = Path(folder) / name
             if path.is_file() and not name.startswith("."):
