@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from threading import Event
 from typing import Any
 
-from hfconvert.hashing import hash_file
+from hfconvert.hashing import BUFFER
 from hfconvert.shards import Shard
 from hfconvert.tensors.box import full
 from hfconvert.tensors.source import LocalFile
@@ -49,14 +50,12 @@ def digest_of(
     canonical: Mapping[str, Any], shards: Iterable[Shard], files: Mapping[str, Any]
 ) -> str:
     """The digest; `files` gives the content identity of every file by its name within the source."""
-    document = {
-        "format": FORMAT,
-        "recipe": canonical,
-        "tensors": list(_described(shards)),
-        "files": files,
-    }
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    digest = hashlib.sha256()
+    head = {"format": FORMAT, "recipe": canonical, "files": files}
+    for part in chain([head], _described(shards)):
+        text = json.dumps(part, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        digest.update(f"{text}\n".encode())
+    return digest.hexdigest()
 
 
 def remembered(record: Mapping[str, Any] | None) -> Remembered:
@@ -82,9 +81,22 @@ def identify(
     """Hash every file that is not remembered."""
     stopped = (stop or Event()).is_set
     return tuple(
-        Identity(*_key(file), known.get(_key(file)) or hash_file(file.path, stopped))
+        Identity(*_key(file), known.get(_key(file)) or content_hash(file, stopped))
         for file in files
     )
+
+
+def content_hash(file: LocalFile, stopped: Callable[[], bool] = lambda: False) -> str:
+    """sha256 of a source file; meaningless once `stopped` says so. UserError (exit 3) where it changed."""
+    digest = hashlib.sha256()
+    buffer = memoryview(bytearray(BUFFER))
+    for start in range(0, file.size, BUFFER):
+        if stopped():
+            break
+        part = buffer[: min(BUFFER, file.size - start)]
+        file.readinto(part, start)
+        digest.update(part)
+    return digest.hexdigest()
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +21,10 @@ import numpy as np
 from hfconvert.hashing import OrderedHash
 from hfconvert.shards import BLOCK, WORKERS, Placed, Shard
 from hfconvert.tensors.box import Box, blocks, offset_of, shape_of
+from hfconvert.tensors.shared import Shared
 from hfconvert.tensors.source import LocalFile
 from hfconvert.tensors.tally import Loss, Tally
-from hfconvert.work import Finished, Journal
+from hfconvert.work import Finished, Journal, sync
 
 COPY = 1 << 20  # bytes of a side file copied at once
 
@@ -68,10 +69,11 @@ def execute(
     journal: Journal,
     tally: Tally,
     advance: Callable[[int], object],
-) -> Iterator[Made]:
+) -> Generator[Made, None, None]:
     """Make each shard in `folder`, or take it as an earlier run left it. Errors of reading pass through.
 
-    `advance` is told the bytes that are written, from several threads.
+    `advance` is told the bytes that are written, from several threads. Closed early, it waits for what is
+    being settled.
     """
     settled: list[Future[None]] = []
     with ThreadPoolExecutor(1) as settling:
@@ -106,6 +108,7 @@ def copy_files(files: Sequence[LocalFile], folder: Path) -> Iterator[tuple[str, 
             target.flush()
             os.fsync(target.fileno())
         path.with_name(path.name + ".part").rename(path)
+        sync(path.parent)
         yield file.name, file.size, digest.hexdigest()
 
 
@@ -123,7 +126,7 @@ def _make(shard: Shard, path: Path, advance: Callable[[int], object]) -> str:
     try:
         _write(descriptor, memoryview(shard.header), 0)
         target.hash.update(0, shard.header)
-        tasks = _Shared(_chunks(shard))
+        tasks = Shared(_chunks(shard))
         with ThreadPoolExecutor(WORKERS) as pool:
             try:
                 for worker in [pool.submit(_work, tasks, target) for _ in range(WORKERS)]:
@@ -136,19 +139,7 @@ def _make(shard: Shard, path: Path, advance: Callable[[int], object]) -> str:
         os.close(descriptor)
 
 
-class _Shared(Iterator[_Chunk]):
-    """An iterator that several threads may draw from."""
-
-    def __init__(self, chunks: Iterator[_Chunk]) -> None:
-        self._chunks = chunks
-        self._lock = threading.Lock()
-
-    def __next__(self) -> _Chunk:
-        with self._lock:
-            return next(self._chunks)
-
-
-def _work(tasks: _Shared, target: _Target) -> None:
+def _work(tasks: Shared[_Chunk], target: _Target) -> None:
     """Draw chunks until there are none; one that fails stops the others."""
     buffer = bytearray(BLOCK)
     try:

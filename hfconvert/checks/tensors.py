@@ -22,9 +22,10 @@ from hfconvert.checks.result import Check
 from hfconvert.checks.rounding import differs
 from hfconvert.tensors.header import HeaderEntry, read_header
 from hfconvert.tensors.lazy import LazyTensor, Mesh, RawArray
+from hfconvert.tensors.shared import Shared
 from hfconvert.tensors.source import ByteSource, LocalFile
 
-ROWS_BYTES = 3 << 19  # bytes of one comparison: unlike the writer's block on purpose
+ROWS_BYTES = 3 << 17  # bytes of one comparison: unlike the writer's block on purpose
 WORKERS = 2
 
 
@@ -52,9 +53,18 @@ def compare_file(path: Path, file: str, tensors: Mapping[str, LazyTensor]) -> Co
     """Compare every value of a written file with the source tensors that its names stand for."""
     written = LocalFile.of(path, file)
     entries = read_header(written).entries
+    tasks = Shared(iter(entries))
+
+    def work() -> Compared:
+        return reduce(
+            Compared.__add__,
+            (_compare(written, entry, tensors.get(entry.name)) for entry in tasks),
+            NOTHING,
+        )
+
     with ThreadPoolExecutor(WORKERS) as pool:
-        parts = pool.map(lambda entry: _compare(written, entry, tensors.get(entry.name)), entries)
-        return reduce(Compared.__add__, parts, NOTHING)
+        parts = [pool.submit(work) for _ in range(WORKERS)]
+        return reduce(Compared.__add__, (part.result() for part in parts), NOTHING)
 
 
 def tensors_check(compared: Compared, expected: int) -> Check:

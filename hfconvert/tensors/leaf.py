@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from types import EllipsisType
 from typing import NamedTuple
 
@@ -90,6 +91,9 @@ class Leaf:
     def _reads(self, box: Box) -> Iterator[_Read]:
         counts = shape_of(box)
         if 0 in counts:
+            return
+        if self.scratch == 0 and counts == self.extent:  # packed, and all of it: the usual case
+            yield _Read(0, prod(counts), (...,))
             return
         first = sum(lo * stride for (lo, _), stride in zip(box, self.strides, strict=True))
         loops, chunk, span = self._loops(counts)
