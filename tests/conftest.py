@@ -51,7 +51,7 @@ def _sweep() -> None:
 _sweep()
 
 settings.register_profile("fast", deadline=None, derandomize=True, database=None, max_examples=50)
-settings.register_profile("slow", deadline=None, database=None, max_examples=2000, print_blob=True)
+settings.register_profile("slow", deadline=None, database=None, max_examples=5000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 
