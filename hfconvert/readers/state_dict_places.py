@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hfconvert.pickles.values import Table
@@ -10,7 +10,7 @@ from hfconvert.readers.torch_walk import (
     Path,
     Walk,
     entries,
-    holds_tensors,
+    is_array,
     is_module,
     is_script_object,
     is_tensor,
@@ -113,7 +113,7 @@ def places(tree: Any, walk: Walk) -> list[tuple[Path, Any]]:
             for name, member in tree.items()
             for path, value in places(member, walk)
         ]
-    named = list(_named(tree, (), walk, _MAX_NESTING))
+    named = list(_named(tree, (), walk, is_tensor)) or list(_named(tree, (), walk, is_array))
     if not named:
         return [((), tree)]
     return named + list(_alike(tree, {path[0] for path, _ in named}, walk))
@@ -153,17 +153,19 @@ def belongs_to_run(value: Any) -> bool:
     return {"param_groups", "state"} <= keys or {"python", "numpy", "cpu"} <= keys
 
 
-def _named(tree: Any, path: Path, walk: Walk, depth: int) -> Iterator[tuple[Path, Any]]:
+def _named(
+    tree: Any, path: Path, walk: Walk, counts: Callable[[Any], bool]
+) -> Iterator[tuple[Path, Any]]:
     """Known containers that hold tensors, and those within them where they hold no tensor of their own."""
-    if is_module(tree) or is_script_object(tree) or depth == 0:
+    if is_module(tree) or is_script_object(tree) or len(path) == _MAX_NESTING:
         return
     for key, value in entries(tree) or ():
         if type(key) is not str or key not in SETS or belongs_to_run(value):
             continue
-        if entries(value) is None or not holds_tensors(value, walk):
+        if entries(value) is None or not any(counts(leaf) for _, leaf in leaves(value, walk)):
             continue
-        inner = list(_named(value, (*path, key), walk, depth - 1))
-        own = any(is_tensor(child) for _, child in entries(value) or ())
+        inner = list(_named(value, (*path, key), walk, counts))
+        own = any(counts(child) for _, child in entries(value) or ())
         yield from inner if inner and not own else [((*path, key), value)]
 
 

@@ -6,8 +6,10 @@ import os
 import shutil
 import tempfile
 import threading
+import weakref
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import IO
 
@@ -74,20 +76,19 @@ class Spool:
     @classmethod
     def of(cls, name: str, blocks: Iterable[bytes], source: ByteSource, limit: int) -> Spool:
         """Write the blocks. UserError: exit 3 beyond `limit` bytes, exit 5 where the disk is full."""
-        file = tempfile.TemporaryFile()  # noqa: SIM115  # it lives as long as the spool
-        size = 0
-        for block in blocks:
-            size += len(block)
-            if size > limit:
-                raise refused(
-                    source,
-                    f"{name} unpacks to more than {limit} bytes",
-                    why="it expands far beyond what weights do: a file made to fill the disk",
-                    do="do not trust this file; unpack it yourself if it is right",
-                )
-            _write(file, block, name)
-        file.flush()
-        return cls(name, size, file)
+        with ExitStack() as stack:
+            file = stack.enter_context(tempfile.TemporaryFile())
+            size = 0
+            for block in blocks:
+                size += len(block)
+                if size > limit:
+                    raise _too_big(source, name, limit)
+                _write(file, block, name)
+            file.flush()
+            spool = cls(name, size, file)
+            weakref.finalize(spool, file.close)
+            stack.pop_all()
+        return spool
 
     def readinto(self, buffer: memoryview, offset: int) -> None:
         """Read from the temporary file."""
@@ -202,6 +203,15 @@ def flattened(source: ByteSource, start: int) -> tuple[ByteSource, int]:
         start += source.start
         source = source.base
     return source, start
+
+
+def _too_big(source: ByteSource, name: str, limit: int) -> UserError:
+    return refused(
+        source,
+        f"{name} unpacks to more than {limit} bytes",
+        why="it expands far beyond what weights do: a file made to fill the disk",
+        do="do not trust this file; unpack it yourself if it is right",
+    )
 
 
 def _write(file: IO[bytes], block: bytes, name: str) -> None:

@@ -100,10 +100,12 @@ def _find_end(source: ByteSource) -> tuple[int, tuple[int, ...]]:
     for begin in (max(0, source.size - _END.size), tail_start):
         tail = bytes(read(source, begin, source.size))
         at = tail.rfind(b"PK\x05\x06")
-        if at >= 0 and len(tail) - at >= _END.size:
-            fields = _END.unpack_from(tail, at)
-            if at + _END.size + fields[-1] == len(tail):
-                return begin + at, fields
+        while at >= 0:
+            if len(tail) - at >= _END.size:
+                fields = _END.unpack_from(tail, at)
+                if at + _END.size + fields[-1] == len(tail):
+                    return begin + at, fields
+            at = tail.rfind(b"PK\x05\x06", 0, at)
     raise _refused(source, "it is a zip without an end: it was cut off, or bytes were added to it")
 
 
