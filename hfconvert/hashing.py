@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 BUFFER = 1 << 20  # bytes
@@ -45,12 +44,12 @@ class OrderedHash:
         return self._digest.hexdigest()
 
 
-def hash_file(path: Path, stop: Callable[[], bool] = lambda: False) -> str:
-    """sha256 of a file. Ends early, with a meaningless value, once `stop` says so."""
+def hash_file(path: Path) -> str:
+    """sha256 of a file. OSError where it cannot be read."""
     digest = hashlib.sha256()
     buffer = memoryview(bytearray(BUFFER))
     with path.open("rb", buffering=0) as file:
-        while (count := file.readinto(buffer)) and not stop():
+        while count := file.readinto(buffer):
             digest.update(buffer[:count])
     return digest.hexdigest()
 

@@ -6,9 +6,10 @@ import errno
 import json
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from hfconvert.checks.dtypes import check_dtypes
 from hfconvert.checks.files import check_files
@@ -92,7 +93,8 @@ def run(recipe: Recipe, console: Console) -> Report:
     output = output_path(recipe, planned)
     earlier = _up_to_date(planned, output)
     if earlier is not None:
-        return _report("up-to-date", earlier, output, started, _recorded(output))
+        made = Made(recorded_outputs(read_record(output)), ())
+        return _report("up-to-date", earlier, output, started, made)
     where = recipe.position("output", "path")
     check_free(output, where)
     with (
@@ -134,8 +136,11 @@ def _make(planned: Plan, folder: Path, journal: Journal, recipe: Recipe, console
     full = recipe.validation.tensors == "full"
     compared, outputs = NOTHING, []
     losses: dict[str, Loss] = {}
-    with console.progress("convert", planned.output_bytes) as advance:
-        for made in execute(planned.shards, folder, journal, planned.tally, advance):
+    with (
+        console.progress("convert", planned.output_bytes) as advance,
+        closing(execute(planned.shards, folder, journal, planned.tally, advance)) as shards,
+    ):
+        for made in shards:
             shard = made.shard
             if full:
                 tensors = {placed.name: placed.entry.tensor for placed in shard.tensors}
@@ -171,10 +176,8 @@ def _make(planned: Plan, folder: Path, journal: Journal, recipe: Recipe, console
 def _up_to_date(planned: Plan, output: Path) -> Plan | None:
     """The plan with its digest where the output folder is the result of the very same plan."""
     record = read_record(output)
-    if record is None:
-        return None
-    recorded = record.get("report", {}).get("outputs", [])
-    if any(_size(output / item["file"]) != item["size"] for item in recorded):
+    outputs = recorded_outputs(record)
+    if record is None or any(_size(output / one.file) != one.size for one in outputs):
         return None
     if record.get("plan") == planned.key:
         return replace(planned, digest=record.get("digest"))
@@ -182,17 +185,17 @@ def _up_to_date(planned: Plan, output: Path) -> Plan | None:
     return identified if identified.digest == record.get("digest") else None
 
 
+def recorded_outputs(record: Mapping[str, Any] | None) -> tuple[Output, ...]:
+    """The files that an earlier run recorded; none where the record is of another form."""
+    try:
+        items = record["report"]["outputs"] if record else ()
+        return tuple(Output(item["file"], item["size"], item["sha256"]) for item in items)
+    except (KeyError, TypeError):
+        return ()
+
+
 def _size(path: Path) -> int | None:
     return path.stat().st_size if path.is_file() else None
-
-
-def _recorded(output: Path) -> Made:
-    record = read_record(output) or {}
-    outputs = (
-        Output(item["file"], item["size"], item["sha256"])
-        for item in record.get("report", {}).get("outputs", [])
-    )
-    return Made(tuple(outputs), ())
 
 
 def _record(report: Report, identities: tuple[Identity, ...]) -> bytes:
@@ -242,19 +245,19 @@ def _failed(check: Check) -> Problem:
 
 @contextmanager
 def _disk_errors(output: Path, where: str) -> Iterator[None]:
-    """Errors of writing, as problems: a full disk is exit 5, anything else about the output exit 2."""
+    """Errors of writing, as problems: what is full or too large is exit 5, all else exit 2."""
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise UserError(_full(output)) from error
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise UserError(_full(output, error)) from error
         raise UserError(_unwritable(output, error, where)) from error
 
 
-def _full(output: Path) -> Problem:
+def _full(output: Path, error: OSError) -> Problem:
     return resource_problem(
-        "the disk became full; what was written of the output has been removed",
-        why="something else filled the disk, or a quota is smaller than the disk",
+        f"the disk takes no more: {error.strerror}; what was written of the output has been removed",
+        why="something else filled the disk, or a quota or limit is smaller than the disk",
         do="free some space, or choose an output on another disk",
         subject=str(output),
     )

@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from hfconvert.hashing import hash_file
 from hfconvert.tensors.tally import Loss
 
 RECORD = "hfconvert.json"
-JOURNAL = "journal.jsonl"
+JOURNAL = ".hfconvert.jsonl"  # hidden: no side file of a source has such a name
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,13 @@ class Finished:
     losses: Mapping[str, Loss]
 
     @classmethod
-    def of(cls, line: Mapping[str, Any]) -> Finished:
-        """From a line of the journal."""
-        losses = {name: Loss(*counts) for name, counts in line["losses"].items()}
-        return cls(line["file"], line["size"], line["sha256"], losses)
+    def of(cls, line: Mapping[str, Any]) -> Finished | None:
+        """From a line of the journal; None where it is no such line."""
+        try:
+            losses = {name: Loss(*counts) for name, counts in line["losses"].items()}
+            return cls(line["file"], line["size"], line["sha256"], losses)
+        except (AttributeError, KeyError, TypeError):
+            return None
 
     def as_json(self) -> dict[str, Any]:
         """As a line of the journal."""
@@ -81,11 +84,13 @@ def read_record(folder: Path) -> Mapping[str, Any] | None:
 
 
 def check_free(output: Path, where: str) -> None:
-    """UserError (exit 2) where the output folder exists, is not empty, and is no result of ours."""
-    if output.is_symlink() or (output.exists() and not output.is_dir()):
-        raise UserError(_taken(output, "it is not a folder", where))
-    if output.is_dir() and any(output.iterdir()):
-        raise UserError(_taken(output, "it is not empty", where))
+    """UserError (exit 2) where no work folder could be renamed to this output: nothing is overwritten."""
+    try:
+        taken = _what_is_there(output.absolute())
+    except OSError as error:
+        raise UserError(_unwritable(output, error, where)) from error
+    if taken:
+        raise UserError(_taken(output, taken, where))
 
 
 @contextmanager
@@ -95,6 +100,7 @@ def work_folder(output: Path, key: str, where: str) -> Iterator[tuple[Path, Jour
     Left behind only where the run was interrupted; removed where it failed. UserError (exit 2) where it
     cannot be made or another run holds it.
     """
+    output = output.absolute()
     folder = output.parent / f".{output.name}.hfconvert"
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +118,10 @@ def work_folder(output: Path, key: str, where: str) -> Iterator[tuple[Path, Jour
 
 
 def hand_over(folder: Path, output: Path) -> None:
-    """The last act: everything is on disk, the journal goes, the work folder takes the output's name."""
+    """The last act: everything is on disk, the journal goes, the work folder takes the output's name.
+
+    A kill between the two leaves a work folder with a record and no journal: the next run makes it anew.
+    """
     (folder / JOURNAL).unlink(missing_ok=True)
     sync(folder)
     folder.rename(output)
@@ -158,7 +167,9 @@ def _removed_on_failure(folder: Path) -> Iterator[None]:
     try:
         yield
     except Exception:
-        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            _empty(folder)
+            folder.rmdir()
         raise
 
 
@@ -180,24 +191,31 @@ def _resume(folder: Path, key: str, where: str) -> Journal:
     path = folder / JOURNAL
     lines = _lines(path)
     if lines and lines[0].get("plan") == key:
-        finished = {line["file"]: Finished.of(line) for line in lines[1:]}
+        finished = {one.file: one for one in map(Finished.of, lines[1:]) if one}
+        lines = [lines[0], *(one.as_json() for one in finished.values())]
         write_file(path, "".join(json.dumps(line) + "\n" for line in lines).encode())
         return Journal(path, finished)
-    if not lines and any(path.suffix != ".part" for path in folder.iterdir()):
+    if not _ours(folder):
         raise UserError(_taken(folder, "it holds files that no run of hfconvert left there", where))
     _empty(folder)
-    _append(path, {"plan": key})
+    write_file(path, (json.dumps({"plan": key}) + "\n").encode())
     return Journal(path)
+
+
+def _ours(folder: Path) -> bool:
+    """Whether a run left this: it begins with a journal and ends with a record."""
+    names = {path.name for path in folder.iterdir() if path.suffix != ".part"}
+    return not names or bool(names & {JOURNAL, RECORD})
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     """The complete lines of a journal; a last line that was cut off by a kill is no line."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError):
+        content = path.read_bytes()
+    except OSError:
         return []
     lines = []
-    for line in text.split("\n")[:-1]:
+    for line in content.split(b"\n")[:-1]:
         try:
             value = json.loads(line)
         except ValueError:
@@ -216,18 +234,34 @@ def _append(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def _empty(folder: Path) -> None:
-    for path in folder.iterdir():
+    """Remove what is in a work folder; the journal last, so that a kill on the way leaves it ours."""
+    for path in sorted(folder.iterdir(), key=lambda path: path.name in {JOURNAL, RECORD}):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink()
 
 
+def _what_is_there(output: Path) -> str | None:
+    """Why no folder can be renamed to this path; None where one can."""
+    if output.name in {"", ".."}:
+        return "it has no name of its own"
+    if output.is_symlink() or (output.exists() and not output.is_dir()):
+        return "it is not a folder"
+    if not output.is_dir():
+        return None
+    if any(output.iterdir()):
+        return "it is not empty"
+    if output.is_mount():
+        return "a file system is mounted there, and the result has to appear by a rename"
+    return "it is the current folder" if output.samefile(Path.cwd()) else None
+
+
 def _taken(path: Path, what: str, where: str) -> Problem:
     return recipe_problem(
         f"the output folder {path} cannot be used: {what}",
-        why="it holds the result of something else, or of another recipe",
-        do="choose another output, or move that folder away",
+        why="a result appears whole under a name of its own, and never replaces anything",
+        do="choose another output, or move what is there away",
         subject=where,
     )
 

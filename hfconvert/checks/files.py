@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hfconvert.checks.result import Check
+from hfconvert.digest import content_hash
 from hfconvert.hashing import hash_file
 from hfconvert.tensors.source import LocalFile
 
@@ -16,7 +17,7 @@ def check_files(copies: Sequence[LocalFile], folder: Path) -> Check:
     faults = [
         f"{copy.name} is not what the source holds"
         for copy in copies
-        if hash_file(folder / copy.name) != hash_file(copy.path)
+        if hash_file(folder / copy.name) != content_hash(copy)
     ]
     config = folder / "config.json"
     if config.is_file() and not _is_object(config):

@@ -82,7 +82,7 @@ def test_what_is_no_part_of_a_model_is_passed_over(tmp_path: Path, name: str) ->
 
 def test_an_earlier_result_inside_the_source_is_passed_over(tmp_path: Path) -> None:
     result = ["out/hfconvert.json", "out/config.json", "out/model.safetensors"]
-    sides = _sides(tmp_path, *result, ".out.hfconvert/journal.jsonl", "config.json")
+    sides = _sides(tmp_path, *result, ".out.hfconvert/.hfconvert.jsonl", "config.json")
     assert _copied(sides) == ["config.json"]
     assert sides.left_out == ()
 
