@@ -189,7 +189,7 @@ def test_a_kill_while_a_work_folder_is_emptied_leaves_it_ours(
         os.unlink(path)  # noqa: PTH108 - Path.unlink is what is replaced
         raise KeyboardInterrupt
 
-    for _ in range(4):
+    for _ in range(3):
         with monkeypatch.context() as patch:
             patch.setattr(Path, "unlink", killed)
             with pytest.raises(KeyboardInterrupt), work_folder(tmp_path / "out", "other", WHERE):
