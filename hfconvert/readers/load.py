@@ -121,6 +121,8 @@ def _open(root: Path, layout: Layout, wanted: Wanted) -> Found:
     ]
     raise_any(_dangers(files, wanted))
     tensors, file_of, findings = _together(layout, files, wanted)
+    if not tensors:
+        raise UserError(_empty(root, layout))
     findings += [finding for file in files for finding in file.contents.findings]
     if layout.index:
         held = {file.source.name: file.chosen.tensors for file in files}
@@ -281,4 +283,13 @@ def _unreadable(path: Path, error: OSError) -> Problem:
         why="it has no read permission, its name is too long, or the disk under it fails",
         do="make it readable, or correct source.path",
         subject=str(error.filename or path),
+    )
+
+
+def _empty(root: Path, layout: Layout) -> Problem:
+    return source_problem(
+        "there is no tensor in it",
+        why="it was written without weights, or by a run that failed",
+        do="fetch it again, or name the file that holds the weights in source.files",
+        subject=str(root / layout.label),
     )

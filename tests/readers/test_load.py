@@ -222,6 +222,13 @@ def test_a_path_that_leads_nowhere(tmp_path: Path, path: str) -> None:
     assert "source.path" in _refusal(tmp_path / path, ANY, Exit.SOURCE)
 
 
+def test_safetensors_without_tensors(tmp_path: Path) -> None:
+    root = _write(tmp_path, {"model.safetensors": {}})
+    assert "there is no tensor in it" in _refusal(root, ANY, Exit.SOURCE)
+    files = {f"model-{i:05}-of-00002.safetensors": state for i, state in enumerate([{}, A], 1)}
+    assert _values(load(_write(tmp_path, files), Wanted(files=("model-*",)))) == _raw(A)
+
+
 def test_a_file_that_is_empty(tmp_path: Path) -> None:
     for name in ("model.safetensors", "pytorch_model.bin"):
         (tmp_path / name).write_bytes(b"")
