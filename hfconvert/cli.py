@@ -5,6 +5,7 @@ What a command needs is imported when it runs, so that `--help` is quick and not
 
 from __future__ import annotations
 
+import gc
 import json
 import signal
 import sys
@@ -163,6 +164,7 @@ def _version(
 def main() -> int:
     """The console script: the exit code of the command that the arguments name."""
     signal.signal(signal.SIGTERM, _interrupted)
+    gc.set_threshold(200_000)  # a plan is many small values that live until the end
     try:
         # typer returns the code of typer.Exit, and makes 130 of KeyboardInterrupt
         code = int(app(standalone_mode=False) or Exit.OK)

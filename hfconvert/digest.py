@@ -22,6 +22,7 @@ from hfconvert.tensors.box import full
 from hfconvert.tensors.source import LocalFile
 
 FORMAT = 1  # raised when the same inputs come to mean other output bytes
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,7 @@ def digest_of(
     digest = hashlib.sha256()
     head = {"format": FORMAT, "recipe": canonical, "files": files}
     for part in chain([head], _described(shards)):
-        text = json.dumps(part, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-        digest.update(f"{text}\n".encode())
+        digest.update(f"{_CANONICAL.encode(part)}\n".encode())
     return digest.hexdigest()
 
 

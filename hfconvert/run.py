@@ -42,7 +42,7 @@ from hfconvert.work import (
 
 # Local sources above this size are hashed only where their values are read twice anyway: hashing costs as
 # much time as copying.
-QUICK_HASH_BYTES = 256 << 20
+QUICK_HASH_BYTES = 64 << 20
 
 
 class ChecksFailedError(Exception):
@@ -149,9 +149,10 @@ def _make(planned: Plan, folder: Path, journal: Journal, recipe: Recipe, console
             outputs.append(Output(shard.file, shard.size, made.sha256))
             console.note(f"{shard.file}  {shard.size} bytes  sha256 {made.sha256}")
         outputs += [Output(*copied) for copied in copy_files(planned.copies, folder)]
-    for text in planned.texts:
-        write_file(folder / text.file, text.content)
-        outputs.append(Output(text.file, len(text.content), hash_bytes(text.content)))
+    texts = {text.file: text.content for text in planned.texts}
+    for file, content in {**texts, **_rewritten(planned)}.items():
+        write_file(folder / file, content)
+        outputs.append(Output(file, len(content), hash_bytes(content)))
     expected = {
         placed.name: (shard.file, placed.entry.tensor.spec)
         for shard in planned.shards
@@ -160,7 +161,7 @@ def _make(planned: Plan, folder: Path, journal: Journal, recipe: Recipe, console
     files = {shard.file: folder / shard.file for shard in planned.shards}
     index = folder / planned.texts[0].file if planned.texts else None
     checks = (
-        check_names(expected, files, index),
+        check_names(expected, files, index, _restored(planned, full), _config(folder)),
         tensors_check(compared, len(expected)) if full else skipped_tensors(),
         check_files(planned.copies, folder),
         check_dtypes(
