@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 
 from hfconvert.tensors.lazy import Mesh, Place, RawArray
 
 SPAN_BYTES = 8 << 20  # bytes of source read at once where elements are scattered
+GAP_BYTES = 4096  # a wider gap costs more to read through than another read
 RUN_BYTES = 512  # runs of this length are worth a read of their own
 
 
@@ -46,19 +49,25 @@ def _sums(steps: Mesh) -> RawArray:
 
 
 def _scattered(place: Place, numbers: RawArray) -> RawArray:
-    """Single elements: sorted, and read in spans of bounded size."""
+    """Single elements: sorted, and read in spans of bounded size with no wide gap in them."""
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     values = np.empty(len(numbers), place.dtype.raw)
-    reach = SPAN_BYTES // place.itemsize
-    begin = 0
-    while begin < len(ordered):
-        end = int(np.searchsorted(ordered, ordered[begin] + reach, side="left"))
-        buffer = np.empty(int(ordered[end - 1] - ordered[begin]) + 1, place.dtype.raw)
-        _read(place, int(ordered[begin]), buffer)
-        values[order[begin:end]] = buffer[ordered[begin:end] - ordered[begin]]
-        begin = end
+    gaps = np.flatnonzero(np.diff(ordered) * place.itemsize > GAP_BYTES) + 1
+    for begin, end in pairwise([0, *gaps.tolist(), len(ordered)]):
+        for lo, hi in _spans(ordered, begin, end, SPAN_BYTES // place.itemsize):
+            buffer = np.empty(int(ordered[hi - 1] - ordered[lo]) + 1, place.dtype.raw)
+            _read(place, int(ordered[lo]), buffer)
+            values[order[lo:hi]] = buffer[ordered[lo:hi] - ordered[lo]]
     return values
+
+
+def _spans(ordered: RawArray, begin: int, end: int, reach: int) -> Iterator[tuple[int, int]]:
+    """Cut positions `begin` to `end` where elements would lie further apart than `reach`."""
+    while begin < end:
+        beyond = begin + int(np.searchsorted(ordered[begin:end], ordered[begin] + reach))
+        yield begin, beyond
+        begin = beyond
 
 
 def _read(place: Place, element: int, out: RawArray) -> None:
