@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -21,6 +21,7 @@ from hfconvert.readers.config import tied_embeddings
 from hfconvert.tensors.box import full
 from hfconvert.tensors.checkpoint import Checkpoint, Entry
 from hfconvert.tensors.compare import same_values
+from hfconvert.tensors.lazy import LazyTensor
 from hfconvert.tensors.leaf import Leaf
 
 _SHARED = re.compile(r"(^|\.)shared(\.|$)")
@@ -34,19 +35,27 @@ _OUTPUT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Tie:
-    """Two names of one tensor: the one that is written, and the one that a loader restores from it."""
+    """Two names of one tensor: the one that is written, and the one that a loader restores from it.
+
+    `tensor` is what the source holds under the name that is dropped.
+    """
 
     kept: str
     dropped: str
+    tensor: LazyTensor | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A checkpoint whose tensors are all independent, the ties that were found, and what was decided."""
+    """A checkpoint whose tensors are all independent, the ties that were found, and what was decided.
+
+    `tied` is what a step of the recipe made of input embedding and head; None where none touched them.
+    """
 
     checkpoint: Checkpoint
     ties: tuple[Tie, ...]
     findings: tuple[Finding, ...]
+    tied: bool | None = None
 
 
 def decide(applied: Applied, config: Mapping[str, Any] | None) -> Decided:
@@ -78,8 +87,19 @@ def decide(applied: Applied, config: Mapping[str, Any] | None) -> Decided:
     findings += _overlaps(checkpoint)
     gone = {tie.dropped for tie in ties}
     kept = {name: entry for name, entry in checkpoint.items() if name not in gone}
-    claimed = [Tie(claim.kept, claim.dropped) for claim in applied.ties]
-    return Decided(checkpoint.with_entries(kept), (*claimed, *ties), tuple(findings))
+    written = {tie.dropped: tie.kept for tie in ties}
+    claimed = [
+        Tie(written.get(name, name), claim.dropped, claim.dropped_entry.tensor)
+        for claim in applied.ties
+        for name in [_present_name(claim, checkpoint)]
+    ]
+    found = [Tie(tie.kept, tie.dropped, checkpoint[tie.dropped].tensor) for tie in ties]
+    return Decided(
+        checkpoint.with_entries(kept),
+        (*claimed, *found),
+        tuple(findings),
+        _made_by_steps(claimed, kept),
+    )
 
 
 def kept_name(names: Iterable[str]) -> str:
@@ -100,6 +120,23 @@ def _preference(name: str) -> tuple[int, int]:
     else:
         role = 1 if _EMBEDDING.search(name) else 2
     return role, name.count(".")
+
+
+def _present_name(claim: ClaimedTie, checkpoint: Checkpoint) -> str:
+    """What the kept name of a `tie` step is called after the steps that follow it."""
+    same = (name for name, one in checkpoint.items() if one.sources == claim.kept_entry.sources)
+    return claim.kept if claim.kept in checkpoint else next(same, claim.kept)
+
+
+def _made_by_steps(claimed: Iterable[Tie], kept: Mapping[str, Entry]) -> bool | None:
+    """What `tie` and `untie` steps made of input embedding and head: one tensor, two, or untouched."""
+    if any(_INPUT.search(tie.kept) and _OUTPUT.search(tie.dropped) for tie in claimed):
+        return True
+    marked = [name for name, entry in kept.items() if is_untied(entry)]
+    both = any(map(_OUTPUT.search, kept)) and any(map(_INPUT.search, kept))
+    if both and any(_INPUT.search(name) or _OUTPUT.search(name) for name in marked):
+        return False
+    return None
 
 
 def _false_claims(claims: Iterable[ClaimedTie]) -> Iterator[Problem]:

@@ -6,11 +6,12 @@ It is a frozen value: what `hfconvert plan` prints is what `hfconvert run` execu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from hfconvert.configure import Rewritten, configure
 from hfconvert.decide import Tie, decide
 from hfconvert.digest import Identity, digest_of
 from hfconvert.dtypes.rules import cast
@@ -18,11 +19,10 @@ from hfconvert.errors import Problem, raise_any
 from hfconvert.findings import Finding, info
 from hfconvert.keymap.apply import apply
 from hfconvert.keymap.coverage import check_coverage
-from hfconvert.keymap.fold import listed
+from hfconvert.readers.assets import AssetFolder, Assets, gather, missing_assets
 from hfconvert.readers.config import read_config
 from hfconvert.readers.contents import PickleFacts
 from hfconvert.readers.load import Found, Wanted, load
-from hfconvert.readers.side_files import side_files
 from hfconvert.recipe import Recipe
 from hfconvert.recipe.not_built import not_built
 from hfconvert.shards import BLOCK, WORKERS, Shard, TextFile, output_stem, shard_files
@@ -55,6 +55,7 @@ class Plan:
     shards: tuple[Shard, ...]
     texts: tuple[TextFile, ...]
     copies: tuple[LocalFile, ...]
+    rewritten: tuple[Rewritten, ...]
     dropped: tuple[Dropped, ...]
     ties: tuple[Tie, ...]
     findings: tuple[Finding, ...]
@@ -65,14 +66,14 @@ class Plan:
     @property
     def files(self) -> tuple[LocalFile, ...]:
         """Every file that is read or copied."""
-        return (*self.sources, *self.copies)
+        return (*self.sources, *self.copies, *(one.source for one in self.rewritten))
 
     @property
     def output_bytes(self) -> int:
         """Bytes of all the files that will be written, the record of the run excepted."""
         shards = sum(shard.size for shard in self.shards)
-        texts = sum(len(text.content) for text in self.texts)
-        return shards + texts + sum(copy.size for copy in self.copies)
+        texts = [*(one.content for one in self.texts), *(one.content for one in self.rewritten)]
+        return shards + sum(map(len, texts)) + sum(copy.size for copy in self.copies)
 
     @property
     def peak_memory_bytes(self) -> int:
@@ -110,19 +111,20 @@ def make_plan(recipe: Recipe) -> Plan:
     raise_any(not_built(recipe))
     path = _source_path(recipe)
     found = load(path, _wanted(recipe))
-    config = read_config(found.root)
+    assets = _assets(recipe, found, alone=path.is_file())
+    config = read_config(assets.config.path.parent) if assets.config else None
     applied = apply(found.checkpoint, recipe.key_map or (), recipe.position)
     check_coverage(found.checkpoint, applied.checkpoint)
     decided = decide(applied, config)
     raise_any(_unreadable(decided.checkpoint))
     casts = cast(decided.checkpoint, recipe.dtype, recipe.position)
-    sides = side_files(found.root, (file.source.name for file in found.files), alone=path.is_file())
-    stem = output_stem(found.layout.stem, transformers="model_type" in (config or {}))
-    if recipe.output.filename != "auto":
-        stem = recipe.output.filename.removesuffix(".safetensors")
-    metadata = {**found.metadata, "format": "pt"}
+    before = {name: one.tensor.spec.dtype.code for name, one in decided.checkpoint.items()}
+    configured = configure(assets.config, config, casts.checkpoint, before, tied=decided.tied)
     shards, texts, oversize = shard_files(
-        casts.checkpoint, stem, recipe.output.max_shard_size, metadata
+        casts.checkpoint,
+        _stem(recipe, found, config),
+        recipe.output.max_shard_size,
+        {**found.metadata, "format": "pt"},
     )
     findings = (
         *found.findings,
@@ -130,7 +132,9 @@ def make_plan(recipe: Recipe) -> Plan:
         *decided.findings,
         *casts.findings,
         *oversize,
-        *_left_out(sides.left_out),
+        *assets.findings,
+        *(configured.findings if configured else ()),
+        *_missing(assets, found),
     )
     return Plan(
         canonical=_canonical(recipe),
@@ -140,11 +144,12 @@ def make_plan(recipe: Recipe) -> Plan:
         pickles=_pickles(found),
         shards=shards,
         texts=texts,
-        copies=sides.copied,
+        copies=tuple(file for file in assets.copied if not configured or file != configured.source),
+        rewritten=(configured,) if configured else (),
         dropped=decided.checkpoint.dropped,
         ties=decided.ties,
         findings=findings,
-        before={name: one.tensor.spec.dtype.code for name, one in decided.checkpoint.items()},
+        before=before,
         tally=casts.tally,
     )
 
@@ -171,7 +176,10 @@ def _canonical(recipe: Recipe) -> dict[str, Any]:
     """The recipe as far as it decides what is written: no places, nothing about publishing or reports."""
     document = recipe.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     document.pop("publish", None)
-    for part, keys in {"source": ("path", "repo", "revision"), "output": ("path", "disk")}.items():
+    for part, keys in {
+        "source": ("path", "repo", "revision", "assets_from"),
+        "output": ("path", "disk"),
+    }.items():
         for key in keys:
             document.get(part, {}).pop(key, None)
     return {key: value for key, value in document.items() if value != {}}
@@ -183,10 +191,28 @@ def _unreadable(checkpoint: Checkpoint) -> Iterator[Problem]:
             yield entry.tensor.problem
 
 
-def _left_out(names: Sequence[str]) -> Iterator[Finding]:
-    if names:
-        message = f"{len(names)} files of the source are not copied: {listed(names)}"
-        yield info("files", "", message, "weights and what only training needs stay behind")
+def _assets(recipe: Recipe, found: Found, *, alone: bool) -> Assets:
+    given = recipe.source.assets_from
+    where = recipe.position("source", "assets_from")
+    other = AssetFolder(path=given.path, where=where) if given and given.path else None
+    weights = [file.source.name for file in found.files]
+    file = Path(recipe.document.name)
+    return gather(found.root, weights, alone=alone, other=other, recipe=file)
+
+
+def _missing(assets: Assets, found: Found) -> Iterator[Finding]:
+    return missing_assets(
+        [file.name for file in assets.copied],
+        stem=found.layout.stem,
+        lightning=found.format == "lightning",
+        tensors=found.checkpoint,
+    )
+
+
+def _stem(recipe: Recipe, found: Found, config: Mapping[str, Any] | None) -> str:
+    if recipe.output.filename != "auto":
+        return recipe.output.filename.removesuffix(".safetensors")
+    return output_stem(found.layout.stem, transformers="model_type" in (config or {}))
 
 
 def _pickles(found: Found) -> tuple[tuple[str, PickleFacts], ...]:

@@ -11,11 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hfconvert.checks.dtypes import check_dtypes
-from hfconvert.checks.files import check_files
-from hfconvert.checks.names import check_names
 from hfconvert.checks.result import Check
-from hfconvert.checks.tensors import NOTHING, compare_file, skipped_tensors, tensors_check
+from hfconvert.checks.tensors import NOTHING, compare_file
 from hfconvert.console import Console
 from hfconvert.digest import Identity, identify, identifying, remembered, unknown_bytes
 from hfconvert.errors import Problem, UserError, recipe_problem, resource_problem, values_problem
@@ -24,6 +21,7 @@ from hfconvert.findings import Finding, warning
 from hfconvert.hashing import hash_bytes
 from hfconvert.machine import peak_memory_bytes, versions
 from hfconvert.plan import Plan, make_plan
+from hfconvert.prove import prove
 from hfconvert.recipe import Recipe
 from hfconvert.report.documents import report_document
 from hfconvert.report.model import Output, Report, Status
@@ -149,29 +147,17 @@ def _make(planned: Plan, folder: Path, journal: Journal, recipe: Recipe, console
             outputs.append(Output(shard.file, shard.size, made.sha256))
             console.note(f"{shard.file}  {shard.size} bytes  sha256 {made.sha256}")
         outputs += [Output(*copied) for copied in copy_files(planned.copies, folder)]
-    texts = {text.file: text.content for text in planned.texts}
-    for file, content in {**texts, **_rewritten(planned)}.items():
+    for file, content in _texts(planned):
         write_file(folder / file, content)
         outputs.append(Output(file, len(content), hash_bytes(content)))
-    expected = {
-        placed.name: (shard.file, placed.entry.tensor.spec)
-        for shard in planned.shards
-        for placed in shard.tensors
-    }
-    files = {shard.file: folder / shard.file for shard in planned.shards}
-    index = folder / planned.texts[0].file if planned.texts else None
-    checks = (
-        check_names(expected, files, index, _restored(planned, full), _config(folder)),
-        tensors_check(compared, len(expected)) if full else skipped_tensors(),
-        check_files(planned.copies, folder),
-        check_dtypes(
-            files.values(),
-            {name: spec.dtype.code for name, (_, spec) in expected.items()},
-            planned.before,
-            losses,
-        ),
-    )
+    checks = prove(planned, folder, compared if full else None, losses)
     return Made(tuple(outputs), checks, tuple(_underflows(losses)))
+
+
+def _texts(planned: Plan) -> Iterator[tuple[str, bytes]]:
+    """Small files that are written as a whole: the index, the configuration where it changes."""
+    yield from ((text.file, text.content) for text in planned.texts)
+    yield from ((one.source.name, one.content) for one in planned.rewritten)
 
 
 def _up_to_date(planned: Plan, output: Path) -> Plan | None:

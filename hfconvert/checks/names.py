@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from safetensors import safe_open
 
 from hfconvert.checks.result import Check
+from hfconvert.checks.ties import Restored, tie_faults
 from hfconvert.tensors.header import read_header
 from hfconvert.tensors.lazy import TensorSpec
 from hfconvert.tensors.source import LocalFile
@@ -16,10 +17,18 @@ from hfconvert.tensors.source import LocalFile
 Expected = Mapping[str, tuple[str, TensorSpec]]  # name to file and spec
 
 
-def check_names(expected: Expected, files: Mapping[str, Path], index: Path | None) -> Check:
+def check_names(
+    expected: Expected,
+    files: Mapping[str, Path],
+    index: Path | None,
+    ties: Sequence[Restored] = (),
+    config: Path | None = None,
+) -> Check:
     """Compare name, shape and dtype of every tensor with the plan, and index with headers both ways.
 
-    `files` are the written files by their final names, `index` the written index if there is one.
+    `files` are the written files by their final names, `index` the written index if there is one. Of every
+    tie, the name that was left out has to come back from the one that is stored; `config` is the written
+    configuration.
     """
     found: dict[str, tuple[str, str, tuple[int, ...]]] = {}
     faults: list[str] = []
@@ -42,10 +51,11 @@ def check_names(expected: Expected, files: Mapping[str, Path], index: Path | Non
     faults += _differences(wanted, found)
     if index is not None:
         faults += _index_faults(index, {name: file for name, (file, _, _) in found.items()}, stored)
+    faults += tie_faults(ties, files, config)
     return Check(
         "names",
         "fail" if faults else "pass",
-        {"tensors": len(found), "files": len(files), "faults": len(faults)},
+        {"tensors": len(found), "files": len(files), "ties": len(ties), "faults": len(faults)},
         {"tensors": len(expected), "faults": 0},
         "; ".join(faults[:10]),
     )

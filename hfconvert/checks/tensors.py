@@ -20,8 +20,9 @@ import numpy as np
 from hfconvert.checks.gather import values_at
 from hfconvert.checks.result import Check
 from hfconvert.checks.rounding import differs
+from hfconvert.tensors.dtype import DType
 from hfconvert.tensors.header import HeaderEntry, read_header
-from hfconvert.tensors.lazy import LazyTensor, Mesh, RawArray
+from hfconvert.tensors.lazy import LazyTensor, Mesh, Place, RawArray
 from hfconvert.tensors.shared import Shared
 from hfconvert.tensors.source import ByteSource, LocalFile
 
@@ -83,6 +84,24 @@ def tensors_check(compared: Compared, expected: int) -> Check:
     )
 
 
+def first_difference(
+    written: ByteSource, entry: HeaderEntry, tensor: LazyTensor
+) -> Coordinates | None:
+    """The coordinates of the first written value that is not the source's, rounded where it was cast."""
+    raw = entry.spec.dtype.raw
+    position = entry.start
+    for mesh in _meshes(tensor.extent, raw.itemsize):
+        shape = tuple(len(axis) for axis in mesh)
+        result = np.empty(shape, raw)
+        written.readinto(memoryview(result.reshape(-1).view(np.uint8)), position)
+        position += result.nbytes
+        for place in tensor.where(mesh):
+            at = _difference_at(place, result, mesh, entry.spec.dtype)
+            if at is not None:
+                return at
+    return None
+
+
 def skipped_tensors() -> Check:
     """The outcome where the recipe says `validate.tensors: off`."""
     return Check("tensors", "skipped", detail="validate.tensors is off")
@@ -93,18 +112,9 @@ def _compare(written: ByteSource, entry: HeaderEntry, tensor: LazyTensor | None)
         return Compared(0, 1, (f"{entry.name} is not in the source",))
     if tensor.spec != entry.spec:
         return Compared(0, 1, (f"{entry.name} is {entry.spec}, in the source {tensor.spec}",))
-    raw = entry.spec.dtype.raw
-    position = entry.start
-    for mesh in _meshes(tensor.extent, raw.itemsize):
-        shape = tuple(len(axis) for axis in mesh)
-        count = int(np.prod(shape, dtype=np.int64))
-        result = np.empty(shape, raw)
-        written.readinto(memoryview(result.reshape(-1).view(np.uint8)), position)
-        position += count * raw.itemsize
-        at = _first_difference(tensor, mesh, result)
-        if at is not None:
-            return Compared(entry.spec.elements, 1, (f"{entry.name} differs first at {at}",))
-    return Compared(entry.spec.elements, 1, ())
+    at = first_difference(written, entry, tensor)
+    differences = () if at is None else (f"{entry.name} differs first at {at}",)
+    return Compared(entry.spec.elements, 1, differences)
 
 
 def _meshes(extent: tuple[int, ...], unit: int) -> Iterator[Mesh]:
@@ -125,13 +135,11 @@ def _meshes(extent: tuple[int, ...], unit: int) -> Iterator[Mesh]:
         )
 
 
-def _first_difference(tensor: LazyTensor, mesh: Mesh, result: RawArray) -> Coordinates | None:
-    """The coordinates of the first value that is not the source's, rounded where it was cast."""
-    for place in tensor.where(mesh):
-        part = result[np.ix_(*place.select)] if place.select else result
-        wrong = differs(part, values_at(place), place.dtype, tensor.spec.dtype)
-        if wrong.any():
-            first = np.argwhere(wrong)[0]
-            picked = zip(mesh, place.select, first, strict=True)
-            return tuple(int(axis[select[i]]) for axis, select, i in picked)
-    return None
+def _difference_at(place: Place, result: RawArray, mesh: Mesh, dtype: DType) -> Coordinates | None:
+    part = result[np.ix_(*place.select)] if place.select else result
+    wrong = differs(part, values_at(place), place.dtype, dtype)
+    if not wrong.any():
+        return None
+    first = np.argwhere(wrong)[0]
+    picked = zip(mesh, place.select, first, strict=True)
+    return tuple(int(axis[select[i]]) for axis, select, i in picked)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from hfconvert.errors import UserError, source_problem
+from hfconvert.readers.json_text import KeyPath
 
+TIE = "tie_word_embeddings"
+DTYPE = ("dtype", "torch_dtype")  # of transformers since 4.56, and before
 CONFIG = "config.json"
 MAX_CONFIG = 16 << 20  # bytes
 
@@ -36,6 +39,24 @@ def tied_embeddings(config: Mapping[str, Any] | None) -> bool | None:
     inner = [value for value in config.values() if isinstance(value, dict)]
     said = [part.get("tie_word_embeddings") for part in (config, *inner)]
     return True if True in said else False if False in said else None
+
+
+def model_configs(config: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
+    """The configuration and those of its parts (`text_config`, `decoder`, ...), with their paths."""
+    yield (), config
+    for key, value in config.items():
+        part = key.endswith("_config") or key in _PARTS
+        if part and isinstance(value, dict) and not is_quantization(key):
+            for path, inner in model_configs(value):
+                yield (key, *path), inner
+
+
+def is_quantization(key: str) -> bool:
+    """Whether a key of a configuration says how weights are quantised or compressed."""
+    return "quant" in key or "compress" in key
+
+
+_PARTS = ("encoder", "decoder", "generator", "question_encoder")
 
 
 def _broken(path: Path, how: str) -> UserError:

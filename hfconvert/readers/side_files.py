@@ -36,6 +36,7 @@ _WEIGHTS = (
     "*.distcp",
     "*.nemo",
     "*.index.json",
+    "*.index.*.json",
     "tf_model.*",
     "model.ckpt.*",
 )
@@ -46,6 +47,7 @@ _TRAINING = (
     RECORD,
     "*.part",
 )
+_TEMPLATES = "additional_chat_templates"  # the one folder of text that loaders look into
 _FOLDERS = (".*", "checkpoint-*", "global_step*", "iter_*", "runs", "logs", "__pycache__", "wandb")
 # Beside a single file that was named, only files that loaders know by name belong to it.
 _KNOWN = (
@@ -59,6 +61,7 @@ _KNOWN = (
     "merges.txt",
     "*processor_config.json",
     "chat_template.*",
+    "additional_chat_templates/*",
     "adapter_config.json",
     "README.md",
     "LICENSE*",
@@ -67,31 +70,35 @@ _KNOWN = (
 
 @dataclass(frozen=True, slots=True)
 class SideFiles:
-    """Files to copy, by their place within the source, and the names of those that are left out."""
+    """Files to copy, by their place within the source, and the names of those that are left out.
+
+    `unusable` are links that lead nowhere and names that are no text.
+    """
 
     copied: tuple[LocalFile, ...]
     left_out: tuple[str, ...]
+    unusable: tuple[str, ...] = ()
 
 
 def side_files(root: Path, read: Iterable[str], *, alone: bool) -> SideFiles:
     """The side files of a folder whose weights are the files `read`.
 
     `alone` says that one file was named and not its folder: then only files with names that loaders know
-    are taken, and nothing is said of the others.
+    are taken, and nothing is said of the others. Hidden files are passed over; links to files are read
+    through.
     """
     weights = set(read)
-    copied, left_out = [], []
+    copied, left_out, unusable = [], [], []
     for name in sorted(_walk(root, deep=not alone)):
-        if name in weights:
+        if name in weights or (alone and not _matches(name, _KNOWN)):
             continue
-        if alone:
-            if _matches(name, _KNOWN):
-                copied.append(LocalFile.of(root / name, name))
-        elif _matches(name.rpartition("/")[2], (*_WEIGHTS, *_TRAINING)):
+        if not alone and _matches(name.rpartition("/")[2], (*_WEIGHTS, *_TRAINING)):
             left_out.append(name)
-        else:
+        elif _is_text(name) and (root / name).is_file():
             copied.append(LocalFile.of(root / name, name))
-    return SideFiles(tuple(copied), tuple(left_out))
+        else:
+            unusable.append(ascii(name)[1:-1])
+    return SideFiles(tuple(copied), tuple(left_out), tuple(unusable))
 
 
 def _walk(root: Path, *, deep: bool) -> Iterator[str]:
@@ -100,12 +107,23 @@ def _walk(root: Path, *, deep: bool) -> Iterator[str]:
         folders[:] = [
             name
             for name in sorted(folders)
-            if deep and not _matches(name, _FOLDERS) and not (Path(folder) / name / RECORD).exists()
+            if (deep or name == _TEMPLATES)
+            and not _matches(name, _FOLDERS)
+            and not (Path(folder) / name / RECORD).exists()
         ]
         for name in files:
             path = Path(folder) / name
-            if path.is_file() and not name.startswith("."):
+            if not name.startswith(".") and (path.is_file() or path.is_symlink()):
                 yield path.relative_to(root).as_posix()
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can stand in a document, and so in a repository: bytes that are no UTF-8 cannot."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

@@ -33,7 +33,11 @@ _FIELDS = (
     ),
     _Gap(("source", "checkpoint"), lambda r: r.source.checkpoint, "choosing a checkpoint"),
     _Gap(("source", "ranks"), lambda r: r.source.ranks, "one file a rank"),
-    _Gap(("source", "assets_from"), lambda r: r.source.assets_from, "assets of another source"),
+    _Gap(
+        ("source", "assets_from"),
+        lambda r: r.source.assets_from and r.source.assets_from.repo,
+        "assets of a repository",
+    ),
     _Gap(("lora",), lambda r: r.lora, "merging adapters"),
     _Gap(("output", "disk"), lambda r: r.output.disk, "bounded disk", ("normal",)),
     _Gap(

@@ -31,7 +31,7 @@ output: {path: out, max_shard_size: 1GB, filename: a.safetensors, disk: normal}
 validate: {tensors: off, architecture: off, logits: off}
 """
     head = "version: 1\nsource: {path: x, files: [a], on_duplicate: keep-indexed, subfolder: s, "
-    head += "refuse_dangerous: false, weights: w, format: torch}\n"
+    head += "refuse_dangerous: false, weights: w, format: torch, assets_from: ./a}\n"
     assert gaps(read(lines, head=head)) == []
 
 
@@ -59,7 +59,7 @@ def test_what_does_not_is_said_at_its_place(
         ("path: x, format: nemo", 19, "this format"),
         ("path: x, checkpoint: 5", 19, "choosing a checkpoint"),
         ("path: x, ranks: 'r-{r}'", 19, "one file a rank"),
-        ("path: x, assets_from: ./y", 19, "assets of another source"),
+        ("path: x, assets_from: a/b", 19, "assets of a repository"),
     ],
 )
 def test_sources_that_cannot_be_read_yet(

@@ -1,0 +1,76 @@
+"""The part of the `names` check that holds ties: what was left out comes back from what is stored.
+
+A loader restores a dropped name from the name that was kept. So the kept name has to be stored with the
+values that the source has under the dropped one, and the configuration must not call the two untied.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from hfconvert.checks.tensors import first_difference
+from hfconvert.tensors.header import HeaderEntry, read_header
+from hfconvert.tensors.lazy import LazyTensor
+from hfconvert.tensors.source import LocalFile
+
+_EMBEDDING = re.compile(r"embed|(^|\.)(wte|shared)\.")
+_HEAD = re.compile(r"(^|\.)(lm_head|head|embed_out|proj_out|output|output_layer|decoder)\.weight$")
+
+
+class Restored(NamedTuple):
+    """A tie: the name that is stored, the name that a loader restores, what the source holds under that.
+
+    `tensor` is None where values are not to be compared.
+    """
+
+    kept: str
+    dropped: str
+    tensor: LazyTensor | None
+
+
+def tie_faults(
+    ties: Iterable[Restored], files: Mapping[str, Path], config: Path | None
+) -> tuple[str, ...]:
+    """Why a reload would not restore what was left out; empty where it would. Opens the files afresh."""
+    known = tuple(ties)
+    stored = _stored(files) if known else {}
+    untied = config is not None and _says_untied(config)
+    return tuple(fault for tie in known for fault in _faults(tie, stored, untied=untied))
+
+
+def _faults(
+    tie: Restored, stored: Mapping[str, tuple[LocalFile, HeaderEntry]], *, untied: bool
+) -> Iterator[str]:
+    if tie.kept not in stored:
+        yield f"{tie.dropped} was left out for {tie.kept}, which is not stored"
+        return
+    if tie.dropped in stored:
+        yield f"{tie.dropped} is stored though it was to be left out for {tie.kept}"
+    if untied and _EMBEDDING.search(tie.kept) and _HEAD.search(tie.dropped):
+        yield f"{tie.dropped} was left out for {tie.kept}, but config.json says that they are untied"
+    if tie.tensor is None:
+        return
+    file, entry = stored[tie.kept]
+    if entry.spec.shape != tie.tensor.spec.shape:
+        yield f"{tie.dropped} is {tie.tensor.spec} in the source, {tie.kept} is {entry.spec}"
+        return
+    at = first_difference(file, entry, tie.tensor)
+    if at is not None:
+        yield f"{tie.kept} does not hold the values of {tie.dropped}: first at {at}"
+
+
+def _stored(files: Mapping[str, Path]) -> dict[str, tuple[LocalFile, HeaderEntry]]:
+    opened = [LocalFile.of(path, file) for file, path in files.items()]
+    return {entry.name: (file, entry) for file in opened for entry in read_header(file).entries}
+
+
+def _says_untied(config: Path) -> bool:
+    """Whether `tie_word_embeddings` is false wherever the configuration has it, and is somewhere."""
+    document = json.loads(config.read_bytes())
+    parts = [document, *(part for part in document.values() if isinstance(part, dict))]
+    said = [part["tie_word_embeddings"] for part in parts if "tie_word_embeddings" in part]
+    return bool(said) and not any(said)

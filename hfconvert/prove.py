@@ -1,0 +1,54 @@
+"""All the checks over the files of a plan, in the order of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from hfconvert.checks.dtypes import check_dtypes
+from hfconvert.checks.files import check_files
+from hfconvert.checks.names import check_names
+from hfconvert.checks.result import Check
+from hfconvert.checks.tensors import Compared, skipped_tensors, tensors_check
+from hfconvert.checks.ties import Restored
+from hfconvert.plan import Plan
+from hfconvert.readers.config import CONFIG
+from hfconvert.tensors.lazy import TensorSpec
+from hfconvert.tensors.tally import Loss
+
+
+def prove(
+    planned: Plan, folder: Path, compared: Compared | None, losses: Mapping[str, Loss]
+) -> tuple[Check, ...]:
+    """Check what was written into the folder.
+
+    `compared` is what came of comparing the values of all the files, None where the recipe says that they
+    are not compared; `losses` are those of the casts.
+    """
+    expected = {
+        placed.name: (shard.file, placed.entry.tensor.spec)
+        for shard in planned.shards
+        for placed in shard.tensors
+    }
+    files = {shard.file: folder / shard.file for shard in planned.shards}
+    index = folder / planned.texts[0].file if planned.texts else None
+    ties = [
+        Restored(tie.kept, tie.dropped, None if compared is None else tie.tensor)
+        for tie in planned.ties
+    ]
+    config = folder / CONFIG
+    return (
+        check_names(expected, files, index, ties, config if config.is_file() else None),
+        skipped_tensors() if compared is None else tensors_check(compared, len(expected)),
+        check_files(
+            planned.copies,
+            [(one.source, one.changed) for one in planned.rewritten],
+            [*files, *(text.file for text in planned.texts)],
+            folder,
+        ),
+        check_dtypes(files.values(), _codes(expected), planned.before, losses),
+    )
+
+
+def _codes(expected: Mapping[str, tuple[str, TensorSpec]]) -> dict[str, str]:
+    return {name: spec.dtype.code for name, (_, spec) in expected.items()}
