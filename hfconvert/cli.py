@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import signal
 import sys
 import traceback
@@ -171,6 +172,8 @@ def main() -> int:
     except KeyboardInterrupt:
         code = Exit.INTERRUPTED
     except BrokenPipeError:
+        # whoever read stdout has enough; the interpreter would complain when it flushes at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except Exception as error:  # noqa: BLE001 - the edge: what is left is a bug of ours
         return _unforeseen(error)
@@ -192,16 +195,25 @@ def _answer(
     try:
         document, text, code = act()
     except UserError as error:
-        for problem in error.problems:
-            console.problem(problem)
-        document, text, code = on_failure(error) if on_failure else {}, "", error.exit
+        document, text, code = _failed(console, error, on_failure)
     if copy_to is not None and document:
-        _write(copy_to, document)
+        try:
+            _write(copy_to, document)
+        except UserError as error:
+            _, text, code = _failed(console, error, on_failure)
     if console.as_json and document:
         console.document(document)
-    elif text:
+    elif text and console.verbosity >= 0:
         console.result(text)
     raise typer.Exit(code)
+
+
+def _failed(
+    console: Console, error: UserError, on_failure: OnFailure | None
+) -> tuple[Mapping[str, Any], str, Exit]:
+    for problem in error.problems:
+        console.problem(problem)
+    return (on_failure(error) if on_failure else {}), "", error.exit
 
 
 def _load(recipe: Path, overrides: Sequence[str] | None, output: Path | None) -> Recipe:
@@ -223,7 +235,7 @@ def _write(path: Path, document: Mapping[str, Any]) -> None:
     from hfconvert.errors import recipe_problem
 
     try:
-        path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(document, indent=2) + "\n", encoding="ascii")
     except OSError as error:
         raise UserError(
             recipe_problem(

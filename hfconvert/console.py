@@ -32,13 +32,12 @@ class Console:
 
     def document(self, document: Mapping[str, Any]) -> None:
         """Put the one JSON document of a command on stdout."""
-        sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
-        sys.stdout.flush()
+        self._out(json.dumps(document, indent=2))  # ASCII: right whatever the locale
 
     def result(self, text: str) -> None:
         """Put the text that a command was asked for on stdout."""
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
+        encoding = sys.stdout.encoding or "utf-8"
+        self._out(text.encode(encoding, "backslashreplace").decode(encoding))
 
     def note(self, text: str) -> None:
         """Say what is going on, unless quiet."""
@@ -72,6 +71,10 @@ class Console:
             return
         with _bar(label, total) as advance:
             yield advance
+
+    def _out(self, text: str) -> None:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
 
     def _err(self, text: str) -> None:
         sys.stderr.write(text + "\n")
