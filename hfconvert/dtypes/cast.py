@@ -10,7 +10,7 @@ import numpy as np
 from hfconvert.dtypes.convert import convert
 from hfconvert.tensors.box import Box, Shape, shape_of
 from hfconvert.tensors.dtype import DType
-from hfconvert.tensors.lazy import LazyTensor, Mesh, Place, RawArray, TensorSpec
+from hfconvert.tensors.lazy import Input, LazyTensor, Mesh, Place, RawArray, TensorSpec
 from hfconvert.tensors.source import ByteRange
 from hfconvert.tensors.tally import Tally
 
@@ -57,6 +57,10 @@ class Cast:
     def needs(self, box: Box) -> Iterator[ByteRange]:
         """What the inner tensor needs."""
         return self.inner.needs(box)
+
+    def inputs(self, box: Box) -> Iterator[Input]:
+        """The same box of the inner tensor."""
+        yield Input(self.inner, box)
 
     def where(self, mesh: Mesh) -> Iterator[Place]:
         """Where the inner values are; their dtype is the inner one."""

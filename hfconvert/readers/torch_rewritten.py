@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hfconvert.tensors.box import Box, Shape
-from hfconvert.tensors.lazy import LazyTensor, Mesh, Place, RawArray, TensorSpec
+from hfconvert.tensors.lazy import Input, LazyTensor, Mesh, Place, RawArray, TensorSpec
 from hfconvert.tensors.source import ByteRange
 
 
@@ -59,6 +59,10 @@ class Rewritten:
     def needs(self, box: Box) -> Iterator[ByteRange]:
         """Those of the inner tensor."""
         return self.inner.needs(box)
+
+    def inputs(self, box: Box) -> Iterator[Input]:
+        """The same box of the inner tensor."""
+        yield Input(self.inner, box)
 
     def where(self, mesh: Mesh) -> Iterator[Place]:
         """Places in a source that gives the values, so that they compare as those of any other tensor."""

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from hfconvert.errors import UserError, source_problem
 from hfconvert.tensors.box import Box, Shape
-from hfconvert.tensors.lazy import LazyTensor, Mesh, Place, RawArray, TensorSpec
+from hfconvert.tensors.lazy import (
+    Input,
+    LazyTensor,
+    Mesh,
+    Place,
+    RawArray,
+    TensorSpec,
+    needs_of_inputs,
+)
+from hfconvert.tensors.leaf import scratch_of_part
 from hfconvert.tensors.source import ByteRange
 
 
@@ -42,11 +52,11 @@ class Assemble:
     @property
     def scratch(self) -> int:
         """That of the hungriest part: they are filled one after the other."""
-        return max(part.scratch for part in self.parts)
+        return max(scratch_of_part(part, self.dim) for part in self.parts)
 
     def fill(self, out: RawArray, box: Box) -> None:
         """Fill each part's share of `out` from it."""
-        lead = (slice(None),) * self.dim
+        lead: tuple[Any, ...] = (slice(None),) * self.dim
         for part, begin, lo, hi in self._shares(box):
             start = lo - box[self.dim][0]
             share = out[(*lead, slice(start, start + hi - lo), ...)]
@@ -54,8 +64,12 @@ class Assemble:
 
     def needs(self, box: Box) -> Iterator[ByteRange]:
         """What the parts need for their shares."""
+        return needs_of_inputs(self, box)
+
+    def inputs(self, box: Box) -> Iterator[Input]:
+        """The parts that the box touches, each with its share."""
         for part, begin, lo, hi in self._shares(box):
-            yield from part.needs(self._within(box, lo - begin, hi - begin))
+            yield Input(part, self._within(box, lo - begin, hi - begin))
 
     def where(self, mesh: Mesh) -> Iterator[Place]:
         """Where each coordinate is, in the part that it falls into."""
@@ -118,12 +132,19 @@ class Lift:
 
     def fill(self, out: RawArray, box: Box) -> None:
         """Fill from the inner tensor, `out` seen without the dimension."""
-        lead = (slice(None),) * self.dim
-        self.inner.fill(out[(*lead, 0, ...)], self._inner(box))
+        if out.size:
+            lead: tuple[Any, ...] = (slice(None),) * self.dim
+            self.inner.fill(out[(*lead, 0, ...)], self._inner(box))
 
     def needs(self, box: Box) -> Iterator[ByteRange]:
         """What the inner tensor needs."""
-        return self.inner.needs(self._inner(box))
+        return needs_of_inputs(self, box)
+
+    def inputs(self, box: Box) -> Iterator[Input]:
+        """The box of the inner tensor without the dimension; none for a box that has nothing of it."""
+        lo, hi = box[self.dim]
+        if lo < hi:
+            yield Input(self.inner, self._inner(box))
 
     def where(self, mesh: Mesh) -> Iterator[Place]:
         """Where the inner elements are; the new dimension moves nothing."""
@@ -191,8 +212,11 @@ class Same:
 
     def needs(self, box: Box) -> Iterator[ByteRange]:
         """What all the replicas need."""
-        for part in self.parts:
-            yield from part.needs(box)
+        return needs_of_inputs(self, box)
+
+    def inputs(self, box: Box) -> Iterator[Input]:
+        """The same box of every replica."""
+        return (Input(part, box) for part in self.parts)
 
     def where(self, mesh: Mesh) -> Iterator[Place]:
         """Where the elements of the first are."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,8 +85,24 @@ class LazyTensor(Protocol):
     def needs(self, box: Box) -> Iterator[ByteRange]:
         """The byte ranges that `fill` reads for the box, without reading them."""
 
+    def inputs(self, box: Box) -> Iterator[Input]:
+        """The tensors that the box is made of, and what it takes of each; none where it lies in a source."""
+
     def where(self, mesh: Mesh) -> Iterator[Place]:
         """Which element of which source each element of the mesh is; shares no code with `fill`."""
+
+
+class Input(NamedTuple):
+    """A tensor that another is made of, and the part that is taken of it."""
+
+    tensor: LazyTensor
+    box: Box
+
+
+def needs_of_inputs(tensor: LazyTensor, box: Box) -> Iterator[ByteRange]:
+    """The byte ranges that the inputs of a box need: the `needs` of every composed tensor."""
+    for inner, part in tensor.inputs(box):
+        yield from inner.needs(part)
 
 
 def extent_of(spec: TensorSpec) -> Shape:

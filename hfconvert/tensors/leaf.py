@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hfconvert.tensors.box import Box, Shape, shape_of
-from hfconvert.tensors.lazy import Mesh, Place, RawArray, TensorSpec, extent_of
+from hfconvert.tensors.lazy import Input, LazyTensor, Mesh, Place, RawArray, TensorSpec, extent_of
 from hfconvert.tensors.source import ByteRange, ByteSource
 
 SPAN = 4 << 20  # bytes read at once where elements do not lie side by side
@@ -78,6 +78,10 @@ class Leaf:
         for read in self._reads(box):
             begin = self.start + read.first * unit
             yield ByteRange(self.source, begin, begin + read.span * unit)
+
+    def inputs(self, box: Box) -> Iterator[Input]:
+        """Nothing: it lies in a source."""
+        return iter(())
 
     def where(self, mesh: Mesh) -> Iterator[Place]:
         """One place: element numbers are the sum of coordinates times strides."""
@@ -148,6 +152,13 @@ class Leaf:
                 return False
             expected *= count
         return True
+
+
+def scratch_of_part(inner: LazyTensor, dim: int) -> int:
+    """Bytes that the inner tensor holds when it gives a part along `dim`, which a leaf reads into a buffer
+    where the part is not whole rows.
+    """
+    return max(inner.scratch, SPAN) if dim > 0 else inner.scratch
 
 
 def row_major(shape: Shape) -> Shape:

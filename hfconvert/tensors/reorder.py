@@ -6,12 +6,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hfconvert.tensors.box import Box, Shape
-from hfconvert.tensors.lazy import LazyTensor, Mesh, Place, RawArray, TensorSpec
+from hfconvert.tensors.lazy import (
+    Input,
+    LazyTensor,
+    Mesh,
+    Place,
+    RawArray,
+    TensorSpec,
+    needs_of_inputs,
+)
+from hfconvert.tensors.leaf import scratch_of_part
 from hfconvert.tensors.source import ByteRange
 
 RUN_BYTES = 64 << 10  # a transpose reads runs of this length where a block of BLOCK_BYTES allows it
@@ -46,8 +56,8 @@ class Permute:
 
     @property
     def scratch(self) -> int:
-        """The inner scratch."""
-        return self.inner.scratch
+        """The inner scratch, and what a block and its reads take beyond the usual."""
+        return self.inner.scratch + 2 * BLOCK_BYTES
 
     def fill(self, out: RawArray, box: Box) -> None:
         """Fill from the inner tensor, `out` seen in its order of dimensions."""
@@ -56,6 +66,10 @@ class Permute:
     def needs(self, box: Box) -> Iterator[ByteRange]:
         """What the inner tensor needs."""
         return self.inner.needs(self._inner(box))
+
+    def inputs(self, box: Box) -> Iterator[Input]:
+        """The box of the inner tensor, its dimensions put back."""
+        yield Input(self.inner, self._inner(box))
 
     def where(self, mesh: Mesh) -> Iterator[Place]:
         """Where the inner elements are, in the order of our dimensions."""
@@ -100,35 +114,40 @@ class Take:
 
     @property
     def scratch(self) -> int:
-        """The inner scratch."""
-        return self.inner.scratch
+        """The inner scratch, and a buffer where the rows are parts of those of the inner tensor."""
+        return scratch_of_part(self.inner, self.dim)
 
     def fill(self, out: RawArray, box: Box) -> None:
         """Fill run by run of rows that follow each other."""
-        lead = (slice(None),) * self.dim
-        for at, first, count in self._runs(box):
+        lead: tuple[Any, ...] = (slice(None),) * self.dim
+        lo, hi = box[self.dim]
+        for at, first, count in _runs(self.rows[lo:hi]):
             part = out[(*lead, slice(at, at + count), ...)]
             self.inner.fill(part, self._inner(box, first, count))
 
     def needs(self, box: Box) -> Iterator[ByteRange]:
-        """What the inner tensor needs for every run."""
-        for _, first, count in self._runs(box):
-            yield from self.inner.needs(self._inner(box, first, count))
+        """What the inner tensor needs for the taken rows, in its own order."""
+        return needs_of_inputs(self, box)
+
+    def inputs(self, box: Box) -> Iterator[Input]:
+        """The taken rows of the inner tensor, in its own order and as few boxes as they make."""
+        lo, hi = box[self.dim]
+        for _, first, count in _runs(np.unique(self.rows[lo:hi])):
+            yield Input(self.inner, self._inner(box, first, count))
 
     def where(self, mesh: Mesh) -> Iterator[Place]:
         """Where the taken rows are."""
         rows = self.rows[mesh[self.dim]]
         return self.inner.where((*mesh[: self.dim], rows, *mesh[self.dim + 1 :]))
 
-    def _runs(self, box: Box) -> Iterator[tuple[int, int, int]]:
-        """Position in the block, first inner index and length of every run of consecutive indices."""
-        lo, hi = box[self.dim]
-        rows = self.rows[lo:hi]
-        breaks = np.flatnonzero(np.diff(rows) != 1) + 1
-        bounds = [0, *breaks.tolist(), len(rows)]
-        for begin, end in pairwise(bounds):
-            if end > begin:
-                yield begin, int(rows[begin]), end - begin
-
     def _inner(self, box: Box, first: int, count: int) -> Box:
         return (*box[: self.dim], (first, first + count), *box[self.dim + 1 :])
+
+
+def _runs(rows: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+    """Position, first index and length of every run of consecutive indices."""
+    breaks = np.flatnonzero(np.diff(rows) != 1) + 1
+    bounds = [0, *breaks.tolist(), len(rows)]
+    for begin, end in pairwise(bounds):
+        if end > begin:
+            yield begin, int(rows[begin]), end - begin

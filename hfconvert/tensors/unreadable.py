@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from hfconvert.errors import Problem, UserError
 from hfconvert.tensors.box import Box, Shape
 from hfconvert.tensors.dtype import DType
-from hfconvert.tensors.lazy import LazyTensor, Mesh, Place, RawArray, TensorSpec, extent_of
+from hfconvert.tensors.lazy import Input, LazyTensor, Mesh, Place, RawArray, TensorSpec, extent_of
 from hfconvert.tensors.source import ByteRange
 
 UNKNOWN = DType("unknown", 8, "packed", "", stored=False)
@@ -62,6 +62,10 @@ class Unreadable:
 
     def needs(self, box: Box) -> Iterator[ByteRange]:  # the form of every lazy tensor
         """Nothing: it is never read."""
+        return iter(())
+
+    def inputs(self, box: Box) -> Iterator[Input]:  # the form of every lazy tensor
+        """Nothing: it is made of nothing else."""
         return iter(())
 
     def where(self, mesh: Mesh) -> Iterator[Place]:  # the form of every lazy tensor

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hfconvert.tensors.box import Box, Shape
-from hfconvert.tensors.lazy import LazyTensor, Mesh, Place, RawArray, TensorSpec
+from hfconvert.tensors.lazy import Input, LazyTensor, Mesh, Place, RawArray, TensorSpec
+from hfconvert.tensors.leaf import scratch_of_part
 from hfconvert.tensors.source import ByteRange
 
 
@@ -40,8 +41,8 @@ class Window:
 
     @property
     def scratch(self) -> int:
-        """The inner scratch."""
-        return self.inner.scratch
+        """The inner scratch, and a buffer where rows are cut."""
+        return scratch_of_part(self.inner, self.dim)
 
     def fill(self, out: RawArray, box: Box) -> None:
         """Fill from the inner tensor, moved by `lo`."""
@@ -50,6 +51,10 @@ class Window:
     def needs(self, box: Box) -> Iterator[ByteRange]:
         """What the inner tensor needs for the moved box."""
         return self.inner.needs(self._moved(box))
+
+    def inputs(self, box: Box) -> Iterator[Input]:
+        """The moved box of the inner tensor."""
+        yield Input(self.inner, self._moved(box))
 
     def where(self, mesh: Mesh) -> Iterator[Place]:
         """Where the inner elements are."""
@@ -87,8 +92,8 @@ class Select:
 
     @property
     def scratch(self) -> int:
-        """The inner scratch."""
-        return self.inner.scratch
+        """The inner scratch, and a buffer where rows are cut."""
+        return scratch_of_part(self.inner, self.dim)
 
     def fill(self, out: RawArray, box: Box) -> None:
         """Fill from the inner tensor, `out` seen with the dimension put back."""
@@ -97,6 +102,10 @@ class Select:
     def needs(self, box: Box) -> Iterator[ByteRange]:
         """What the inner tensor needs for this index."""
         return self.inner.needs(self._inner(box))
+
+    def inputs(self, box: Box) -> Iterator[Input]:
+        """The box of the inner tensor with the index put in."""
+        yield Input(self.inner, self._inner(box))
 
     def where(self, mesh: Mesh) -> Iterator[Place]:
         """Where the inner elements are; the dimension's part goes into the first byte."""
