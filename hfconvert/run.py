@@ -193,7 +193,7 @@ def _record(report: Report, identities: tuple[Identity, ...]) -> bytes:
         "report": report_document(report),
         "files": [identity.as_json() for identity in identities],
     }
-    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(document, indent=2) + "\n").encode()
 
 
 def _report(

@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from safetensors import safe_open
-
 from hfconvert.checks.result import Check
+from hfconvert.checks.written import held_by
 from hfconvert.tensors.tally import Loss
 
 _EMBEDDING = re.compile(r"embed|(^|\.)(wte|wpe|shared|lm_head|embed_out)(\.|$)", re.IGNORECASE)
@@ -27,7 +26,7 @@ def check_dtypes(
     `before` is the dtype of every tensor in the source. What is measured is the count of tensors by kind of
     module (embedding, norm, body) and dtype, in source and result.
     """
-    written = {name: code for path in files for name, code in _codes(path)}
+    written = {name: held.code for path in files for name, held in held_by(path).items()}
     faults = [
         f"{name}: the recipe says {code}, written is {written.get(name)}"
         for name, code in expected.items()
@@ -64,9 +63,3 @@ def _by_kind(codes: Mapping[str, str]) -> dict[str, dict[str, int]]:
     for name, code in codes.items():
         counts.setdefault(kind_of_module(name), Counter())[code] += 1
     return {kind: dict(counts[kind]) for kind in sorted(counts)}
-
-
-def _codes(path: Path) -> Iterable[tuple[str, str]]:
-    with safe_open(str(path), framework="np") as file:
-        for name in file.keys():  # noqa: SIM118 - it is no mapping
-            yield name, file.get_slice(name).get_dtype()

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from safetensors import safe_open
-
 from hfconvert.checks.result import Check
+from hfconvert.checks.written import held_by
 from hfconvert.hashing import hash_file
 from hfconvert.tensors.dtype import BY_CODE
 from hfconvert.tensors.source import LocalFile
@@ -111,11 +110,10 @@ def _said(config: Mapping[str, Any], path: KeyPath) -> Iterator[tuple[KeyPath, s
 def _floats(files: Iterable[Path]) -> Iterator[str]:
     """torch's names of the floating types in the headers of these files."""
     for path in files:
-        with safe_open(str(path), framework="np") as file:
-            for name in file.keys():  # noqa: SIM118 - it is no mapping
-                dtype = BY_CODE[file.get_slice(name).get_dtype()]
-                if dtype.kind == "float" and dtype.torch:
-                    yield dtype.torch
+        for held in held_by(path).values():
+            dtype = BY_CODE[held.code]
+            if dtype.kind == "float" and dtype.torch:
+                yield dtype.torch
 
 
 def _object(path: Path) -> dict[str, Any] | None:

@@ -6,13 +6,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from safetensors import safe_open
-
 from hfconvert.checks.result import Check
 from hfconvert.checks.ties import Restored, tie_faults
-from hfconvert.tensors.header import read_header
+from hfconvert.checks.written import Held, header_of, held_by
 from hfconvert.tensors.lazy import TensorSpec
-from hfconvert.tensors.source import LocalFile
 
 Expected = Mapping[str, tuple[str, TensorSpec]]  # name to file and spec
 
@@ -34,11 +31,13 @@ def check_names(
     faults: list[str] = []
     stored = 0
     for file, path in files.items():
-        ours = read_header(LocalFile.of(path, file))
-        theirs = _by_library(path)
+        ours = header_of(path, file)
+        if isinstance(ours, str):
+            faults.append(ours)
+            continue
         if {
-            entry.name: (entry.spec.dtype.code, entry.spec.shape) for entry in ours.entries
-        } != theirs:
+            entry.name: Held(entry.spec.dtype.code, entry.spec.shape) for entry in ours.entries
+        } != (held_by(path)):
             faults.append(f"{file}: the safetensors library reads its header differently")
         if (ours.metadata or {}).get("format") != "pt":
             faults.append(f"{file}: its metadata lacks format: pt")
@@ -61,12 +60,6 @@ def check_names(
     )
 
 
-def _by_library(path: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
-    with safe_open(str(path), framework="np") as file:
-        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-        return {name: (part.get_dtype(), tuple(part.get_shape())) for name, part in slices.items()}
-
-
 def _differences(wanted: Mapping[str, object], found: Mapping[str, object]) -> Iterable[str]:
     for name in wanted.keys() | found.keys():
         if wanted.get(name) != found.get(name):
@@ -74,8 +67,13 @@ def _differences(wanted: Mapping[str, object], found: Mapping[str, object]) -> I
 
 
 def _index_faults(index: Path, held: Mapping[str, str], stored: int) -> Iterable[str]:
-    document = json.loads(index.read_bytes())
-    if document["weight_map"] != held:
+    try:
+        document = json.loads(index.read_bytes())
+        weight_map, total = document["weight_map"], document["metadata"]["total_size"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        yield f"{index.name} is no index: {error}"
+        return
+    if weight_map != held:
         yield f"{index.name} does not map every tensor to the file that holds it"
-    if document["metadata"]["total_size"] != stored:
-        yield f"{index.name} claims {document['metadata']['total_size']} bytes, {stored} are stored"
+    if total != stored:
+        yield f"{index.name} claims {total} bytes, {stored} are stored"

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,9 @@ import numpy as np
 from hfconvert.checks.gather import values_at
 from hfconvert.checks.result import Check
 from hfconvert.checks.rounding import differs
+from hfconvert.checks.written import header_of
 from hfconvert.tensors.dtype import DType
-from hfconvert.tensors.header import HeaderEntry, read_header
+from hfconvert.tensors.header import HeaderEntry
 from hfconvert.tensors.lazy import LazyTensor, Mesh, Place, RawArray
 from hfconvert.tensors.shared import Shared
 from hfconvert.tensors.source import ByteSource, LocalFile
@@ -52,9 +54,13 @@ NOTHING = Compared(0, 0, ())
 
 def compare_file(path: Path, file: str, tensors: Mapping[str, LazyTensor]) -> Compared:
     """Compare every value of a written file with the source tensors that its names stand for."""
+    header = header_of(path, file)
+    if isinstance(header, str):
+        return Compared(0, 0, (header,))
     written = LocalFile.of(path, file)
-    entries = read_header(written).entries
-    tasks = Shared(iter(entries))
+    absent = tensors.keys() - {entry.name for entry in header.entries}
+    missing = Compared(0, 0, tuple(f"{name} is not in {file}" for name in sorted(absent)))
+    tasks = Shared(iter(header.entries))
 
     def work() -> Compared:
         return reduce(
@@ -65,7 +71,7 @@ def compare_file(path: Path, file: str, tensors: Mapping[str, LazyTensor]) -> Co
 
     with ThreadPoolExecutor(WORKERS) as pool:
         parts = [pool.submit(work) for _ in range(WORKERS)]
-        return reduce(Compared.__add__, (part.result() for part in parts), NOTHING)
+        return reduce(Compared.__add__, (part.result() for part in parts), missing)
 
 
 def tensors_check(compared: Compared, expected: int) -> Check:
@@ -95,10 +101,14 @@ def first_difference(
         result = np.empty(shape, raw)
         written.readinto(memoryview(result.reshape(-1).view(np.uint8)), position)
         position += result.nbytes
+        held = 0
         for place in tensor.where(mesh):
             at = _difference_at(place, result, mesh, entry.spec.dtype)
             if at is not None:
                 return at
+            held += prod(map(len, place.select))
+        if held < result.size:  # nothing is right that was held against nothing
+            return tuple(int(axis[0]) for axis in mesh)
     return None
 
 

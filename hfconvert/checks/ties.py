@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hfconvert.checks.tensors import first_difference
-from hfconvert.tensors.header import HeaderEntry, read_header
+from hfconvert.checks.written import header_of
+from hfconvert.tensors.header import HeaderEntry
 from hfconvert.tensors.lazy import LazyTensor
 from hfconvert.tensors.source import LocalFile
 
@@ -64,13 +65,21 @@ def _faults(
 
 
 def _stored(files: Mapping[str, Path]) -> dict[str, tuple[LocalFile, HeaderEntry]]:
-    opened = [LocalFile.of(path, file) for file, path in files.items()]
-    return {entry.name: (file, entry) for file in opened for entry in read_header(file).entries}
+    headers = {file: header_of(path, file) for file, path in files.items()}
+    return {
+        entry.name: (LocalFile.of(files[file], file), entry)
+        for file, header in headers.items()
+        if not isinstance(header, str)  # the check of the names says so
+        for entry in header.entries
+    }
 
 
 def _says_untied(config: Path) -> bool:
     """Whether `tie_word_embeddings` is false wherever the configuration has it, and is somewhere."""
-    document = json.loads(config.read_bytes())
+    try:
+        document = json.loads(config.read_bytes())
+    except (OSError, ValueError):
+        return False
     parts = [document, *(part for part in document.values() if isinstance(part, dict))]
     said = [part["tie_word_embeddings"] for part in parts if "tie_word_embeddings" in part]
     return bool(said) and not any(said)

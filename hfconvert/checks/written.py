@@ -1,0 +1,42 @@
+"""Written files, opened afresh: one that cannot be read is a fault that a check names, no error of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from safetensors import SafetensorError, safe_open
+
+from hfconvert.errors import UserError
+from hfconvert.tensors.header import Header, read_header
+from hfconvert.tensors.source import LocalFile
+
+
+class Held(NamedTuple):
+    """A tensor of a file, as the safetensors library sees it."""
+
+    code: str
+    shape: tuple[int, ...]
+
+
+def header_of(path: Path, file: str) -> Header | str:
+    """The header by the strict parser of hfconvert, or why there is none."""
+    try:
+        return read_header(LocalFile.of(path, file))
+    except OSError as error:
+        return f"{file} cannot be opened: {error.strerror or error}"
+    except UserError as error:
+        return str(error)
+
+
+def held_by(path: Path) -> dict[str, Held]:
+    """The tensors of a file by the safetensors library; none where it refuses the file."""
+    try:
+        with safe_open(str(path), framework="np") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+            return {
+                name: Held(part.get_dtype(), tuple(part.get_shape()))
+                for name, part in slices.items()
+            }
+    except (OSError, SafetensorError):
+        return {}
