@@ -1,4 +1,4 @@
-"""Written files, opened afresh: one that cannot be read is a fault that a check names, no error of its own."""
+"""Written files, opened afresh: what cannot be read is a fault that a check names, no error of its own."""
 
 from __future__ import annotations
 
