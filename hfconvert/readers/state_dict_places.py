@@ -113,6 +113,8 @@ def places(tree: Any, walk: Walk) -> list[tuple[Path, Any]]:
             for name, member in tree.items()
             for path, value in places(member, walk)
         ]
+    if isinstance(tree, Table) and tree.kind == "torchscript":
+        return [((key,), value) for key, value in tree.items()]
     named = list(_named(tree, (), walk, is_tensor)) or list(_named(tree, (), walk, is_array))
     if not named:
         return [((), tree)]
@@ -121,6 +123,8 @@ def places(tree: Any, walk: Walk) -> list[tuple[Path, Any]]:
 
 def chosen_by_format(tree: Any, names: list[str]) -> str | None:
     """The set that the format says is the model: Lightning's `state_dict`, a script's parameters."""
+    if isinstance(tree, Table) and tree.kind == "torchscript" and names:
+        return names[0]
     found = entries(tree)
     keys = {key for key, _ in found if type(key) is str} if found is not None else set()
     lightning = "pytorch-lightning_version" in keys and "state_dict" in names

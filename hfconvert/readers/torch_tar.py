@@ -44,7 +44,8 @@ def read_members(source: ByteSource) -> Mapping[str, Section]:
     position = 0
     told: dict[str, str] = {}
     for _ in range(MAX_MEMBERS):
-        header = bytes(read(source, position, min(position + _BLOCK, source.size)))
+        end = min(position + _BLOCK, source.size)
+        header = bytes(read(source, min(position, end), end))
         if len(header) < _BLOCK or not any(header):
             return members
         start, size = position + _BLOCK, _size(source, position, header, told)

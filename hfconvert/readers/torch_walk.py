@@ -21,8 +21,8 @@ class Walk:
 
     __slots__ = ("left",)
 
-    def __init__(self, visits: int = MAX_VISITS) -> None:
-        self.left = visits
+    def __init__(self) -> None:
+        self.left = MAX_VISITS
 
     def visit(self) -> None:
         """Spend one visit. UserError (exit 3) when none is left."""

@@ -89,7 +89,8 @@ class Kit:
         """The packed values of a lazy tensor, filled in blocks of so many bytes."""
         out = np.empty(tensor.extent, tensor.spec.dtype.raw)
         for box in blocks(tensor.extent, out.dtype.itemsize, limit, tensor.grain):
-            tensor.fill(out[(..., *(slice(lo, hi) for lo, hi in box))], box)
+            part: Any = (..., *(slice(lo, hi) for lo, hi in box))
+            tensor.fill(out[part], box)
         return out.tobytes()
 
     @staticmethod

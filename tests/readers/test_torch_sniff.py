@@ -1,0 +1,57 @@
+"""Files that are no checkpoint are named for what they are."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hfconvert.errors import Exit, UserError
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
+
+
+def npy() -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, np.ones(3))
+    return buffer.getvalue()
+
+
+STRANGERS = {
+    "empty": (b"", "the file is empty"),
+    "pointer": (POINTER, r"Git LFS pointer, 70 bytes; expected 12345 bytes, oid sha256:4d7a"),
+    "html": (b"\n<!DOCTYPE html><html>Not found</html>", "HTML or XML page"),
+    "xml": (b"<?xml version='1.0'?><Error/>", "HTML or XML page"),
+    "json": (b'{"error": "Repository not found"}', "it is JSON"),
+    "gguf": (b"GGUF\x03\0\0\0" + bytes(50), "GGUF file of llama.cpp"),
+    "ggml": (b"lmgg" + bytes(50), "GGML file"),
+    "hdf5": (b"\x89HDF\r\n\x1a\n" + bytes(50), "HDF5"),
+    "numpy": (npy(), "numpy array file"),
+    "noise": (b"\xfe\xed" * 40, "80 bytes of no known format"),
+    "three bytes": (b"abc", "3 bytes of no known format"),
+    "text": (b"global_step10", "not a checkpoint"),
+    "zip cut off": (b"PK\x03\x04" + bytes(100), "zip without an end"),
+}
+
+
+@pytest.mark.parametrize("case", STRANGERS)
+def test_what_it_is(kit: Any, case: str) -> None:
+    data, match = STRANGERS[case]
+    with pytest.raises(UserError, match=match) as caught:
+        kit.open(data, "pytorch_model.bin")
+    assert caught.value.exit is Exit.SOURCE
+    assert caught.value.problems[0].subject == "pytorch_model.bin"
+    assert caught.value.problems[0].why
+    assert caught.value.problems[0].do
+
+
+@pytest.mark.parametrize(
+    "value", [{"a": 1, "b": [1, 2]}, [1, 2, 3], "text", {"tokens": {"a": 0}}], ids=str
+)
+def test_a_pickle_of_other_things_holds_no_weights(kit: Any, value: object) -> None:
+    found = kit.open(pickle.dumps(value, 4))
+    assert found.found.sets == ()
+    assert {item.verdict for item in found.file.imports} <= {"inert"}
