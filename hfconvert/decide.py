@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from hfconvert.errors import Problem, raise_any, values_problem
+from hfconvert.errors import Problem, raise_any, source_problem, values_problem
 from hfconvert.findings import Finding, info, warning
 from hfconvert.keymap.applied import Applied, ClaimedTie
 from hfconvert.keymap.steps.untie import is_untied
@@ -27,10 +27,12 @@ from hfconvert.tensors.leaf import Leaf
 _SHARED = re.compile(r"(^|\.)shared(\.|$)")
 _EMBEDDING = re.compile(r"(^|\.)(wte|tok_embeddings?|[a-z_]*embed[a-z_]*)(\.|$)", re.IGNORECASE)
 _HEAD = re.compile(r"(^|\.)(lm_head|head|output_layer|output|predictions|decoder|embed_out)(\.|$)")
-_INPUT = re.compile(r"(embed_tokens|word_embeddings?|tok_embeddings?|wte|shared)\.weight$")
+_INPUT = re.compile(r"(embed_tokens|embed_in|word_embeddings?|tok_embeddings?|wte|shared)\.weight$")
 _OUTPUT = re.compile(
-    r"(lm_head|embed_out|output_layer|predictions\.decoder|lm_head\.decoder)\.weight$"
+    r"(lm_head|embed_out|output_layer|predictions\.decoder|lm_head\.decoder|proj_out|vocab_projector)"
+    r"\.weight$"
 )
+_LANGUAGE_MODELS = ("ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForConditionalGeneration")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ def decide(applied: Applied, config: Mapping[str, Any] | None) -> Decided:
     said_untied = tied_embeddings(config) is False
     ties, findings = [], []
     for tie in _by_storage(checkpoint):
-        if said_untied and _INPUT.search(tie.kept) and _OUTPUT.search(tie.dropped):
+        if said_untied and not (_is_embedding(tie.kept) and _is_embedding(tie.dropped)):
             findings.append(_written_twice(tie))
         else:
             ties.append(tie)
@@ -102,6 +104,26 @@ def decide(applied: Applied, config: Mapping[str, Any] | None) -> Decided:
     )
 
 
+def lost_ties(checkpoint: Checkpoint, config: Mapping[str, Any] | None) -> Iterator[Problem]:
+    """A problem (exit 3) where a tied language model has neither of the tensors that are tied.
+
+    A loader would say nothing, and make them up.
+    """
+    classes = (config or {}).get("architectures") or ()
+    if not tied_embeddings(config) or not str(next(iter(classes), "")).endswith(_LANGUAGE_MODELS):
+        return
+    names = {one.name for one in checkpoint.dropped}
+    names |= {source for entry in checkpoint.values() for source in entry.sources}
+    if not any(_is_embedding(name) or _HEAD.search(name) for name in names):
+        yield source_problem(
+            "the configuration says that input embedding and head are tied, but neither is there",
+            why="both names were removed from the file, or a shard is not named in the index",
+            do="fetch a complete checkpoint; a loader would fill them with random numbers",
+            subject="config.json",
+            check="ties",
+        )
+
+
 def kept_name(names: Iterable[str]) -> str:
     """Of several names of one tensor, the one to write: the input embedding before the head.
 
@@ -110,6 +132,10 @@ def kept_name(names: Iterable[str]) -> str:
     """
     candidates = list(names)
     return min(candidates, key=lambda name: (*_preference(name), candidates.index(name)))
+
+
+def _is_embedding(name: str) -> bool:
+    return _preference(name)[0] <= 1
 
 
 def _preference(name: str) -> tuple[int, int]:
@@ -130,7 +156,7 @@ def _present_name(claim: ClaimedTie, checkpoint: Checkpoint) -> str:
 
 def _made_by_steps(claimed: Iterable[Tie], kept: Mapping[str, Entry]) -> bool | None:
     """What `tie` and `untie` steps made of input embedding and head: one tensor, two, or untouched."""
-    if any(_INPUT.search(tie.kept) and _OUTPUT.search(tie.dropped) for tie in claimed):
+    if any(_is_embedding(tie.kept) != _is_embedding(tie.dropped) for tie in claimed):
         return True
     marked = [name for name, entry in kept.items() if is_untied(entry)]
     both = any(map(_OUTPUT.search, kept)) and any(map(_INPUT.search, kept))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hfconvert.configure import Rewritten, configure
-from hfconvert.decide import Tie, decide
+from hfconvert.decide import Tie, decide, lost_ties
 from hfconvert.digest import Identity, digest_of
 from hfconvert.dtypes.rules import cast
 from hfconvert.errors import Problem, raise_any
@@ -116,7 +116,7 @@ def make_plan(recipe: Recipe) -> Plan:
     applied = apply(found.checkpoint, recipe.key_map or (), recipe.position)
     check_coverage(found.checkpoint, applied.checkpoint)
     decided = decide(applied, config)
-    raise_any(_unreadable(decided.checkpoint))
+    raise_any([*_unreadable(decided.checkpoint), *lost_ties(applied.checkpoint, config)])
     casts = cast(decided.checkpoint, recipe.dtype, recipe.position)
     before = {name: one.tensor.spec.dtype.code for name, one in decided.checkpoint.items()}
     configured = configure(assets.config, config, casts.checkpoint, before, tied=decided.tied)

@@ -18,8 +18,7 @@ from hfconvert.tensors.header import HeaderEntry
 from hfconvert.tensors.lazy import LazyTensor
 from hfconvert.tensors.source import LocalFile
 
-_EMBEDDING = re.compile(r"embed|(^|\.)(wte|shared)\.")
-_HEAD = re.compile(r"(^|\.)(lm_head|head|embed_out|proj_out|output|output_layer|decoder)\.weight$")
+_EMBEDDING = re.compile(r"embed(?!_out)|(^|\.)(wte|shared)\.")
 
 
 class Restored(NamedTuple):
@@ -51,7 +50,7 @@ def _faults(
         return
     if tie.dropped in stored:
         yield f"{tie.dropped} is stored though it was to be left out for {tie.kept}"
-    if untied and _EMBEDDING.search(tie.kept) and _HEAD.search(tie.dropped):
+    if untied and _EMBEDDING.search(tie.kept) and not _EMBEDDING.search(tie.dropped):
         yield f"{tie.dropped} was left out for {tie.kept}, but config.json says that they are untied"
     if tie.tensor is None:
         return
