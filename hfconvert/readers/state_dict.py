@@ -62,7 +62,12 @@ def read_sets(tree: Any, file: str) -> Sets:
             taken.append(path)
     raise_any(found.problems)
     default = chosen_by_format(tree, [one.name for one in sets])
-    return Sets(tuple(sets), default, _others(tree, taken, file, found.walk), tuple(found.findings))
+    others = _others(tree, taken, file, found.walk)
+    if sets and others:
+        listed = _fold(list(others))
+        message = f"{len(others)} tensors belong to the training run, not to the weights: {listed}"
+        found.findings.append(info("source", file, message))
+    return Sets(tuple(sets), default, others, tuple(found.findings))
 
 
 def tensors_of(tree: Any, file: str) -> dict[str, LazyTensor]:

@@ -17,90 +17,22 @@ from hfconvert.readers.torch_walk import (
     leaves,
 )
 
-# Names under which training code keeps a model, its averages and its partners.
-SETS = frozenset(
-    {
-        *(
-            "state_dict",
-            "model_state_dict",
-            "model_state",
-            "model",
-            "module",
-            "net",
-            "network",
-            "weights",
-        ),
-        *(
-            "params",
-            "params_ema",
-            "ema",
-            "ema_state_dict",
-            "state_dict_ema",
-            "model_ema",
-            "ema_model",
-        ),
-        *(
-            "current_model_state",
-            "best_model_state",
-            "best_model_state_dict",
-            "teacher",
-            "student",
-            "g_ema",
-        ),
-        *(
-            "generator",
-            "discriminator",
-            "netG",
-            "netD",
-            "net_g",
-            "net_d",
-            "model_dict",
-            "net_state_dict",
-        ),
-        *("model_weights", "network_state_dict", "parameters", "ema_params", "ema_network"),
-    }
-)
-
-# Names under which it keeps what belongs to the training run.
-RUN = frozenset(
-    {
-        *(
-            "optimizer",
-            "optimizers",
-            "optimizer_state",
-            "optimizer_states",
-            "optimizer_state_dict",
-            "optim",
-        ),
-        *("opt", "optimizer_state_dicts", "optim_state_dict", "base_optimizer_state"),
-        *("last_optimizer_state", "lr_scheduler", "lr_schedulers", "scheduler", "schedulers"),
-        *(
-            "lr_scheduler_state_dict",
-            "scheduler_state_dict",
-            "opt_param_scheduler",
-            "scaler",
-            "grad_scaler",
-        ),
-        *(
-            "amp",
-            "amp_scaling_state",
-            "callbacks",
-            "loops",
-            "rng_state",
-            "rng_states",
-            "rng_tracker_states",
-        ),
-        *(
-            "cuda_rng_state",
-            "torch_rng_state",
-            "random_rng_state",
-            "np_rng_state",
-            "gen",
-            "constants",
-        ),
-        *("frozen_param_fragments", "param_shapes", "buffer_names", "fp32_flat_groups"),
-    }
-)
+_SETS = """
+    state_dict model_state_dict model_state model module net network weights params params_ema ema
+    ema_state_dict state_dict_ema model_ema ema_model current_model_state best_model_state
+    best_model_state_dict teacher student g_ema generator discriminator netG netD net_g net_d
+    model_dict net_state_dict model_weights network_state_dict parameters ema_params ema_network
+"""
+_RUN = """
+    optimizer optimizers optimizer_state optimizer_states optimizer_state_dict optim opt
+    optimizer_state_dicts optim_state_dict base_optimizer_state last_optimizer_state lr_scheduler
+    lr_schedulers scheduler schedulers lr_scheduler_state_dict scheduler_state_dict opt_param_scheduler
+    scaler grad_scaler amp amp_scaling_state callbacks loops rng_state rng_states rng_tracker_states
+    cuda_rng_state torch_rng_state random_rng_state np_rng_state frozen_param_fragments param_shapes
+    buffer_names fp32_flat_groups
+"""
+SETS = frozenset(_SETS.split())  # where training code keeps a model, its averages and its partners
+RUN = frozenset(_RUN.split())  # where it keeps what belongs to the training run
 _WEIGHT_ENDINGS = ("weight", "bias", "running_mean", "running_var", "gamma", "beta", "kernel")
 _MAX_NESTING = 4
 
@@ -139,12 +71,8 @@ def weights_within(tree: Any, walk: Walk, *, top: bool) -> Iterator[tuple[Path, 
     if belongs_to_run(tree):
         return
     for key, value in entries(tree) or ():
-        bare = (
-            is_tensor(value)
-            and key not in ("gen", "constants")
-            and not str(key).endswith("rng_state")
-        )
-        if bare or not (key in RUN or belongs_to_run(value)):
+        random = type(key) is str and key.endswith("rng_state")
+        if not random and (is_tensor(value) or not (key in RUN or belongs_to_run(value))):
             yield from (((key, *path), leaf) for path, leaf in leaves(value, walk))
 
 

@@ -88,6 +88,11 @@ CHECKPOINTS: dict[str, tuple[Any, dict[str, list[str]], str | None]] = {
         None,
     ),
     "random numbers beside": ({**MODEL, "rng_state": ONE}, {"": FLAT}, ""),
+    "a network called gen": (
+        {"gen": MODEL, "dis": OTHER},
+        {"": [*(f"gen.{name}" for name in FLAT), *(f"dis.{name}" for name in FLAT)]},
+        "",
+    ),
     "empty": ({}, {}, None),
 }
 
@@ -106,6 +111,11 @@ def test_nothing_is_lost(kit: Any) -> None:
         found = kit.open(kit.save(value))
         count = sum(len(one.tensors) for one in found.found.sets) + len(found.found.others)
         assert count == len(tensors_of(found.file.tree, "f"))
+
+
+def test_what_belongs_to_the_run_is_told(kit: Any) -> None:
+    found = kit.open(kit.save({"model": MODEL, "optimizer": adam(), "cuda_rng_state": ONE}))
+    assert "7 tensors belong to the training run" in found.messages
 
 
 def test_values_come_from_the_set(kit: Any) -> None:
