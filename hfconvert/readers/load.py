@@ -33,6 +33,7 @@ class Wanted:
     weights: str | None = None
     keep_indexed: bool = False
     refuse_dangerous: bool = True
+    compare_twin: bool = True  # whether pickles beside safetensors have to hold the same values
     where_files: str = "source.files"
     where_weights: str = "source.weights"
 
@@ -76,7 +77,7 @@ def _load(path: Path, wanted: Wanted) -> Found:
     root, choice = _choose(path, wanted)
     found_one = _open(root, choice.layout, wanted)
     findings = [*choice.findings, *found_one.findings]
-    if choice.twin and wanted.files is None:
+    if choice.twin and wanted.files is None and wanted.compare_twin:
         findings.append(_held_against(found_one, choice.twin, wanted))
     return Found(
         root,
