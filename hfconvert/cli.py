@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import signal
 import sys
 import traceback
@@ -45,6 +44,10 @@ SetOption = Annotated[
 OutputOption = Annotated[
     Path | None, typer.Option("--output", metavar="DIR", help="The output folder.")
 ]
+ReportOption = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="FILE.json", help="Write the report to a file too."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Say more.")]
 QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Say only what went wrong.")]
@@ -55,9 +58,7 @@ def run(  # noqa: PLR0913 - one parameter an option of the contract
     recipe: RecipeArgument,
     overrides: SetOption = None,
     output: OutputOption = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="Write the report to a file too.")
-    ] = None,
+    report: ReportOption = None,
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Stop after the plan.")] = False,
     as_json: JsonOption = False,
@@ -104,6 +105,39 @@ def plan(
         return plan_document(made), plan_text(made), Exit.OK
 
     _answer(_console(as_json, verbose, quiet), act, failed_plan_document)
+
+
+@app.command()
+def verify(  # noqa: PLR0913 - one parameter an option of the contract
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The source: a folder or file.")],
+    candidate: Annotated[
+        str, typer.Argument(metavar="CANDIDATE", help="What somebody made of it.")
+    ],
+    recipe: Annotated[
+        Path | None,
+        typer.Option(metavar="RECIPE", help="What lies between, where it is not found by itself."),
+    ] = None,
+    overrides: SetOption = None,
+    report: ReportOption = None,
+    *,
+    as_json: JsonOption = False,
+    verbose: VerboseOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Prove somebody's conversion against its source: names, values, dtypes, files."""
+    from hfconvert.report.documents import failed_report_document, report_document
+    from hfconvert.report.verified import verified_text
+    from hfconvert.verify import verify as prove
+
+    console = _console(as_json, verbose, quiet)
+
+    def act() -> tuple[Mapping[str, Any], str, Exit]:
+        loaded = _load(recipe, overrides, None) if recipe else None
+        done = prove(source, candidate, loaded, console)
+        code = Exit.VALUES if done.status == "failed" else Exit.OK
+        return report_document(done), verified_text(done), code
+
+    _answer(console, act, failed_report_document, report)
 
 
 @app.command()
@@ -171,10 +205,6 @@ def main() -> int:
         code = int(app(standalone_mode=False) or Exit.OK)
     except KeyboardInterrupt:
         code = Exit.INTERRUPTED
-    except BrokenPipeError:
-        # whoever read stdout has enough; the interpreter would complain when it flushes at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.OK
     except Exception as error:  # noqa: BLE001 - the edge: what is left is a bug of ours
         return _unforeseen(error)
     if code == Exit.INTERRUPTED:

@@ -49,7 +49,8 @@ def report_document(report: Report) -> dict[str, Any]:
     plan = report.plan
     return {
         "status": report.status,
-        "source": source_document(plan) if plan else None,
+        "source": source_document(plan) if plan else report.source,
+        "candidate": report.candidate,
         "output": report.output,
         "digest": report.digest,
         "outputs": [
@@ -58,7 +59,7 @@ def report_document(report: Report) -> dict[str, Any]:
         ],
         "checks": [check.as_json() for check in report.checks],
         "findings": findings_document(report.findings),
-        "pickle": pickle_documents(plan.pickles) if plan else [],
+        "pickle": pickle_documents(plan.pickles) if plan else list(report.pickles),
         "publish": report.publish,
         "versions": dict(report.versions),
         "seconds": round(report.seconds, 3),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,7 +24,11 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a run did, what it wrote, what was checked and found. `plan` is None where none came about."""
+    """What a run did, what it wrote, what was checked and found. `plan` is None where none came about.
+
+    `source`, `candidate` and `pickles` are those of a verification, which has no plan; as the document holds
+    them.
+    """
 
     status: Status
     plan: Plan | None
@@ -37,3 +41,6 @@ class Report:
     seconds: float
     peak_memory_bytes: int
     publish: Mapping[str, Any] | None = None
+    source: Mapping[str, Any] | None = None
+    candidate: Mapping[str, Any] | None = None
+    pickles: Sequence[Mapping[str, Any]] = ()

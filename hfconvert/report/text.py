@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from hfconvert.checks.result import Check
 from hfconvert.keymap.fold import fold
 from hfconvert.plan import Plan
 from hfconvert.report.model import Report
@@ -21,6 +22,14 @@ def plan_text(plan: Plan) -> str:
 def report_text(report: Report) -> str:
     """What a finished run says on a terminal."""
     return "\n".join(_report_lines(report))
+
+
+def check_lines(checks: Iterable[Check]) -> Iterator[str]:
+    """A line a check: what it measured, and what is wrong."""
+    for check in checks:
+        detail = f": {check.detail}" if check.detail else ""
+        figures = ", ".join(_figure(key, value) for key, value in check.measured.items())
+        yield f"  {check.name:8} {_MARK[check.status]}  {figures}{detail}"
 
 
 def _plan_lines(plan: Plan) -> Iterator[str]:
@@ -90,10 +99,7 @@ def _report_lines(report: Report) -> Iterator[str]:
         yield f"  {output.file}  {human(output.size)}  sha256 {output.sha256[:12]}"
     yield from (f"  {line}" for line in _left_out(plan))
     yield f"  sizes    {', '.join(_by_dtype(plan))}"
-    for check in report.checks:
-        detail = f": {check.detail}" if check.detail else ""
-        figures = ", ".join(_figure(key, value) for key, value in check.measured.items())
-        yield f"  {check.name:8} {_MARK[check.status]}  {figures}{detail}"
+    yield from check_lines(report.checks)
     yield f"  took     {report.seconds:.1f} s, peak memory {human(report.peak_memory_bytes)}"
 
 

@@ -1,0 +1,75 @@
+"""Blocks of a tensor for a second route: of another size than the writer's, named by coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from hfconvert.tensors.box import Box, Shape
+from hfconvert.tensors.lazy import Mesh
+
+ROWS_BYTES = 3 << 17  # bytes of one comparison: unlike the writer's block on purpose
+
+
+def meshes(extent: Shape, unit: int) -> Iterator[Mesh]:
+    """Coordinates of the whole extent in row-major runs: some rows, or part of one row at a time.
+
+    `unit` is the bytes of one element.
+    """
+    if 0 in extent:
+        return
+    steps = _steps(extent, unit)
+    ranges = [range(0, size, step) for size, step in zip(extent, steps, strict=True)]
+    for corner in product(*ranges):
+        yield _mesh(corner, steps, extent)
+
+
+def mesh_count(extent: Shape, unit: int) -> int:
+    """How many meshes `meshes` gives."""
+    if 0 in extent:
+        return 0
+    steps = _steps(extent, unit)
+    return prod(-(-size // step) for size, step in zip(extent, steps, strict=True))
+
+
+def mesh_at(extent: Shape, unit: int, number: int) -> Mesh:
+    """The mesh of that number, as `meshes` counts them."""
+    steps = _steps(extent, unit)
+    counts = [-(-size // step) for size, step in zip(extent, steps, strict=True)]
+    corner = []
+    for count, step in zip(reversed(counts), reversed(steps), strict=True):
+        number, place = divmod(number, count)
+        corner.append(place * step)
+    return _mesh(tuple(reversed(corner)), steps, extent)
+
+
+def box_of(mesh: Mesh) -> Box:
+    """The box of a mesh, whose coordinates follow each other."""
+    return tuple((int(axis[0]), int(axis[-1]) + 1) for axis in mesh)
+
+
+def start_of(mesh: Mesh, extent: Shape) -> int:
+    """The row-major position of the first element of a mesh."""
+    position = 0
+    for axis, size in zip(mesh, extent, strict=True):
+        position = position * size + int(axis[0])
+    return position
+
+
+def _steps(extent: Shape, unit: int) -> list[int]:
+    steps, room = [], max(1, ROWS_BYTES // unit)
+    for size in reversed(extent):
+        step = max(1, min(size, room))
+        steps.append(step)
+        room = room // size if step == size else 0
+    return list(reversed(steps))
+
+
+def _mesh(corner: Shape, steps: list[int], extent: Shape) -> Mesh:
+    return tuple(
+        np.arange(lo, min(lo + step, size), dtype=np.int64)
+        for lo, step, size in zip(corner, steps, extent, strict=True)
+    )

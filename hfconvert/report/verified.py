@@ -1,0 +1,24 @@
+"""A verification for a terminal: what was compared, each check, then every difference that was described."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hfconvert.report.model import Report
+from hfconvert.report.sizes import human
+from hfconvert.report.text import check_lines
+
+
+def verified_text(report: Report) -> str:
+    """What a finished verification says on a terminal."""
+    return "\n".join(_lines(report))
+
+
+def _lines(report: Report) -> Iterator[str]:
+    source, candidate = report.source or {}, report.candidate or {}
+    yield f"{report.status}  {candidate.get('path')} against {source.get('path')}"
+    yield from check_lines(report.checks)
+    for finding in report.findings:
+        subject = f"{finding.subject}: " if finding.subject else ""
+        yield f"  {finding.level:8} {subject}{finding.message}"
+    yield f"  took     {report.seconds:.1f} s, peak memory {human(report.peak_memory_bytes)}"
