@@ -62,6 +62,8 @@ class _Server(ThreadingHTTPServer):
             self.hub.crashes.append(error)
 
     def stop(self) -> None:
+        if self._stopped.is_set():
+            return
         self._stopped.set()
         with socket.create_connection(("127.0.0.1", self.port)):  # wakes the loop
             self._thread.join()

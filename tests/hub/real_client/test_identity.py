@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from huggingface_hub import HfApi
-from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
+from huggingface_hub.errors import HfHubHTTPError
 
 from tests.hub.loopback.server import RunningHub
 
