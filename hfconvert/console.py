@@ -73,8 +73,11 @@ class Console:
             yield advance
 
     def _out(self, text: str) -> None:
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
+        try:
+            sys.stdout.write(text + "\n")
+            sys.stdout.flush()
+        except BrokenPipeError:  # whoever read it has enough; a flush at exit would complain again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def _err(self, text: str) -> None:
         sys.stderr.write(text + "\n")

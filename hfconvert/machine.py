@@ -8,14 +8,16 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-LIBRARIES = ("hfconvert", "safetensors", "numpy", "ml_dtypes", "huggingface_hub")
+from hfconvert import __version__
+
+LIBRARIES = ("safetensors", "numpy", "ml_dtypes", "huggingface_hub")
 LATE = ("torch", "transformers", "peft")  # named only where the run used them
 
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the libraries that had a part in the run."""
     used = [name for name in LATE if name in sys.modules]
-    found = {"python": platform.python_version()}
+    found = {"python": platform.python_version(), "hfconvert": __version__}
     for name in (*LIBRARIES, *used):
         try:
             found[name] = version(name)
