@@ -81,7 +81,7 @@ def identify(
     """Hash every file that is not remembered."""
     stopped = (stop or Event()).is_set
     return tuple(
-        Identity(*_key(file), known.get(_key(file)) or content_hash(file, stopped))
+        Identity(*_key(file), known.get(_key(file)) or content_hash(file.apart(), stopped))
         for file in files
     )
 

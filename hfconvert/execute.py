@@ -95,7 +95,8 @@ def execute(
 def copy_files(files: Sequence[LocalFile], folder: Path) -> Iterator[tuple[str, int, str]]:
     """Copy side files byte for byte into `folder`; name, size and sha256 of each."""
     buffer = memoryview(bytearray(COPY))
-    for file in files:
+    for known in files:
+        file = known.apart()
         path = folder / file.name
         path.parent.mkdir(parents=True, exist_ok=True)
         digest = hashlib.sha256()

@@ -23,7 +23,9 @@ from hfconvert.tensors.source import LocalFile
 _CARD = "README.md"  # speaks of the model that it lies beside, not of this one
 _MODEL_STEMS = ("model", "pytorch_model")
 _TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.tiktoken", "tekken.json", "merges.txt")
-_TOKENS = re.compile(r"(^|\.)(embed_tokens|embed_in|word_embeddings?|tok_embeddings|wte|shared)\.weight$")
+_TOKENS = re.compile(
+    r"(^|\.)(embed_tokens|embed_in|word_embeddings?|tok_embeddings|wte|shared)\.weight$"
+)
 
 
 @dataclass(frozen=True, slots=True)

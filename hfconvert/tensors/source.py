@@ -71,6 +71,13 @@ class LocalFile:
                 raise UserError(self._changed(f"it ends at byte {offset}"))
             buffer, offset = buffer[count:], offset + count
 
+    def apart(self) -> LocalFile:
+        """The same file, opened anew at its first read and closed as soon as nobody holds it any longer.
+
+        For what is read once from beginning to end: thousands of files stay open otherwise.
+        """
+        return LocalFile(self.path, self.name, self.size, self.mtime_ns)
+
     def stage(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Nothing: the file is local."""
 
