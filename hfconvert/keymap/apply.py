@@ -12,6 +12,7 @@ from hfconvert.keymap.applied import Applied, StepFunction, Where
 from hfconvert.keymap.coverage import check_coverage
 from hfconvert.keymap.fold import listed
 from hfconvert.keymap.move import invalid
+from hfconvert.keymap.ranks import unjoined
 from hfconvert.keymap.steps import STEPS
 from hfconvert.recipe.steps import StepModel
 from hfconvert.tensors.checkpoint import Checkpoint
@@ -41,7 +42,7 @@ def apply(checkpoint: Checkpoint, key_map: Sequence[StepModel], where: Where) ->
         except UserError as error:
             problems.extend(_in_doubt(error.problems, failed))
             failed = failed or where("key_map", number)
-    raise_any(problems or invalid(result.checkpoint, where("key_map")))
+    raise_any(problems or _impossible(result.checkpoint, where("key_map")))
     return _accounted(checkpoint, result, where("key_map")) if key_map else result
 
 
@@ -62,6 +63,12 @@ def _accounted(before: Checkpoint, result: Applied, subject: str) -> Applied:
     sources = (source for entry in before.values() for source in entry.sources)
     totals = info("names", subject, str(check_coverage(sources, result.checkpoint)))
     return replace(result, findings=(*result.findings, totals))
+
+
+def _impossible(checkpoint: Checkpoint, subject: str) -> Iterator[Problem]:
+    """What is wrong with the names that are left: those that no file can hold, slices that are no tensors."""
+    yield from invalid(checkpoint, subject)
+    yield from unjoined(checkpoint, subject)
 
 
 def _in_doubt(problems: Sequence[Problem], failed: str) -> Iterator[Problem]:

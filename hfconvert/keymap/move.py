@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hfconvert.errors import Problem, raise_any, recipe_problem
 from hfconvert.keymap.fold import listed
@@ -23,7 +23,9 @@ def moved(
     `label` is how the step is recorded in the entries: one for all, or one for each old name. UserError
     (exit 2) about `subject` where two tensors would have one name, or a new name cannot be one.
     """
-    raise_any([*_collisions(checkpoint, names, subject), *invalid(names.values(), subject)])
+    pairs = [(names.get(name, name), name) for name in checkpoint.entries]
+    distinct = len({new for new, _ in pairs})
+    raise_any([*shared_names(pairs, distinct, subject), *invalid(names.values(), subject)])
     entries: dict[str, Entry] = {}
     for name, entry in checkpoint.entries.items():
         if name in names:
@@ -47,15 +49,19 @@ def invalid(names: Iterable[str], subject: str) -> Iterator[Problem]:
         )
 
 
-def _collisions(
-    checkpoint: Checkpoint, names: Mapping[str, str], subject: str
+def shared_names(
+    pairs: Sequence[tuple[str, str]], distinct: int, subject: str
 ) -> Iterator[Problem]:
-    if len({names.get(name, name) for name in checkpoint.entries}) == len(checkpoint):
+    """A problem (exit 2) for the new names that several tensors would have; `pairs` are (new, old) names.
+
+    `distinct` is how many different new names there are: as many as pairs where all is well.
+    """
+    if distinct == len(pairs):
         return
     owners: dict[str, list[str]] = {}
-    for name in checkpoint:
-        owners.setdefault(names.get(name, name), []).append(name)
-    twice = {target: old for target, old in owners.items() if len(old) > 1}
+    for new, old in pairs:
+        owners.setdefault(new, []).append(old)
+    twice = {new: old for new, old in owners.items() if len(old) > 1}
     yield recipe_problem(
         f"{len(twice)} names would stand for several tensors each: {_pairs(twice)}",
         why="the rules give two tensors one name, or the name of one that they leave as it is",

@@ -62,7 +62,7 @@ _FIELDS = (
     _Gap(("publish",), lambda r: r.publish, "publishing"),
 )
 
-_STEPS_BUILT = frozenset({"rename", "strip_prefix", "drop", "add_prefix", "tie", "untie"})
+_STEPS_NOT_BUILT = frozenset({"dequantize", "densify", "family"})
 
 
 def not_built(recipe: Recipe) -> list[Problem]:
@@ -87,7 +87,7 @@ def _gaps(recipe: Recipe) -> Iterator[tuple[tuple[str | int, ...], str]]:
         if gap.get(recipe) not in gap.built:
             yield gap.path, gap.what
     for index, step in enumerate(recipe.key_map or ()):
-        if step.name not in _STEPS_BUILT:
+        if step.name in _STEPS_NOT_BUILT:
             yield ("key_map", index, step.name), f"the step `{step.name}`"
     for path, name in placeholders(recipe.document):
         yield path, f"filling in `${{{name}}}`"

@@ -120,6 +120,10 @@ class QkvOptions(Model):
     )
     heads: Count | None = Field(None, description="Attention heads.")
     kv_heads: Count | None = Field(None, description="Key-value heads; default: as many as heads.")
+    gate: bool = Field(
+        default=False,
+        description="Each head's query has as many rows again behind it, which gate the output.",
+    )
 
 
 class PermuteRopeOptions(Model):

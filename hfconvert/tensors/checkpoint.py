@@ -19,10 +19,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A source tensor that a rule of the recipe (or a rule by default, named) left out."""
+    """A source tensor, or a part of one, that a rule of the recipe (or by default, named) left out."""
 
     name: str
     rule: str
+    tensor: LazyTensor | None = field(default=None, compare=False, repr=False)  # the part that went
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from hfconvert.recipe.models import Recipe
         (("validate", "logits"), ["inputs", "min_cosine", "max_effect_error"]),
         (("lora", "adapters", 0), ["adapter", "revision", "weight"]),
         (("key_map", 7, "split"), ["from", "into", "dim"]),
-        (("key_map", 0, "qkv"), ["from", "into", "layout", "heads", "kv_heads"]),
+        (("key_map", 0, "qkv"), ["from", "into", "layout", "heads", "kv_heads", "gate"]),
         (("key_map", 0, "rename"), []),
         (("nowhere",), []),
     ],

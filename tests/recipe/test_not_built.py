@@ -42,7 +42,7 @@ validate: {tensors: off, architecture: off, logits: off}
         ("validate: {trust_remote_code: true}", 12, "running a repository's own code"),
         ("lora: {adapters: [{adapter: ./a}]}", 1, "merging adapters"),
         ("publish: {repo: a/b}", 1, "publishing"),
-        ("key_map: [{qkv: {from: a, into: [q, k, v], layout: blocked}}]", 12, "the step `qkv`"),
+        ("key_map: [{densify: [a]}]", 12, "the step `densify`"),
         ("key_map: [{drop: ['${config.x}']}]", 19, "filling in `${config.x}`"),
     ],
 )

@@ -34,6 +34,7 @@ FORMS = [
             "layout": "interleaved",
             "heads": 32,
             "kv_heads": 8,
+            "gate": False,
         },
     ),
     (
@@ -45,6 +46,7 @@ FORMS = [
             "layout": "blocked",
             "heads": None,
             "kv_heads": None,
+            "gate": False,
         },
     ),
     (

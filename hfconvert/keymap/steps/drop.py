@@ -26,7 +26,7 @@ def drop(patterns: Sequence[str], where: Where) -> StepFunction:
         if len(gone) == len(checkpoint):
             raise UserError(_everything(rules, len(gone), where()))
         dropped = [
-            Dropped(source, f"drop: {rule}")
+            Dropped(source, f"drop: {rule}", checkpoint[name].tensor)
             for name, rule in gone.items()
             for source in checkpoint[name].sources
         ]

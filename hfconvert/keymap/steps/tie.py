@@ -39,7 +39,7 @@ def tie(pairs: Mapping[str, str], where: Where) -> StepFunction:
             for name, other in kept.items()
         )
         dropped = [
-            Dropped(source, f"tie: {one.dropped} = {one.kept}")
+            Dropped(source, f"tie: {one.dropped} = {one.kept}", one.dropped_entry.tensor)
             for one in ties
             for source in one.dropped_entry.sources
         ]
