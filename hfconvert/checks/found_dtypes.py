@@ -65,7 +65,7 @@ def _incomparable(changed: Iterable[Pair]) -> Iterator[str]:
 
 
 def _mixed(pairs: Iterable[Pair]) -> Iterator[str]:
-    """Within a kind of module, tensors of one dtype became tensors of several. One that was kept is no fault."""
+    """Within a kind of module, tensors of one dtype became several. One that was kept is no fault."""
     ways: dict[tuple[str, str], dict[str, list[str]]] = {}
     for pair in pairs:
         key = (kind_of_module(pair.name), pair.before.code)
