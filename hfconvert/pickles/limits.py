@@ -13,11 +13,12 @@ class Limits:
     memory; longer binary strings than `held` stay in the source.
     """
 
-    operations: int = 6_000_000
-    containers: int = 1_500_000
+    operations: int = 4_000_000
+    containers: int = 1_000_000
     text: int = 128 << 20
     number: int = 1024
     held: int = 4096
 
 
+OVERHEAD = 49  # bytes of a string in Python, beside its characters
 DEFAULT = Limits()

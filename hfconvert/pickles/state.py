@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from hfconvert.pickles.keys import hashable
-from hfconvert.pickles.limits import Limits
+from hfconvert.pickles.limits import OVERHEAD, Limits
 from hfconvert.pickles.stream import Stream
 from hfconvert.pickles.values import (
     ArrayRef,
@@ -117,7 +117,7 @@ class State:
         """The next bytes of the stream, held in memory."""
         if size > self.stream.left:
             raise RefusedError(f"a string of {size} bytes reaches past the end")
-        self.budget.hold(size)
+        self.budget.hold(size + OVERHEAD)
         return self.stream.take(size)
 
     def data(self, size: int) -> bytes | Span:

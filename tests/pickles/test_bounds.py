@@ -42,8 +42,14 @@ def test_objects_are_counted(loaded: Callable[..., Any]) -> None:
 
 def test_strings_are_counted(loaded: Callable[..., Any]) -> None:
     text = b"X" + struct.pack("<I", 60) + b"a" * 60
-    with pytest.raises(BrokenPickleError, match="more than 100 bytes"):
-        loaded(text * 2 + b".", text=100)
+    assert loaded(text + b".", text=110).value == "a" * 60
+    with pytest.raises(BrokenPickleError, match="more than 110 bytes"):
+        loaded(text * 2 + b".", text=110)
+
+
+def test_short_strings_are_counted_with_what_python_adds(loaded: Callable[..., Any]) -> None:
+    with pytest.raises(BrokenPickleError, match="more than 1000 bytes"):
+        loaded(b"U\x01a" * 21 + b".", text=1000)
 
 
 def test_a_rebuilt_value_may_not_multiply_what_it_is_given(loaded: Callable[..., Any]) -> None:
