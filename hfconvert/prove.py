@@ -18,12 +18,17 @@ from hfconvert.tensors.tally import Loss
 
 
 def prove(
-    planned: Plan, folder: Path, compared: Compared | None, losses: Mapping[str, Loss]
+    planned: Plan,
+    folder: Path,
+    compared: Compared | None,
+    losses: Mapping[str, Loss],
+    *,
+    sampled: bool = False,
 ) -> tuple[Check, ...]:
     """Check what was written into the folder.
 
     `compared` is what came of comparing the values of all the files, None where the recipe says that they
-    are not compared; `losses` are those of the casts.
+    are not compared, `sampled` says that it were some of the values; `losses` are those of the casts.
     """
     expected = {
         placed.name: (shard.file, placed.entry.tensor.spec)
@@ -39,7 +44,9 @@ def prove(
     config = folder / CONFIG
     return (
         check_names(expected, files, index, ties, config if config.is_file() else None),
-        skipped_tensors() if compared is None else tensors_check(compared, len(expected)),
+        skipped_tensors()
+        if compared is None
+        else tensors_check(compared, len(expected), sampled=sampled),
         check_files(
             planned.copies,
             [(one.source, one.changed) for one in planned.rewritten],

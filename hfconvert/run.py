@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from hfconvert.checks.result import Check
-from hfconvert.checks.tensors import NOTHING, compare_file
+from hfconvert.checks.sample import every_block, sampled_blocks
+from hfconvert.checks.tensors import NOTHING, Blocks, compare_file
 from hfconvert.console import Console
 from hfconvert.digest import Identity, identify, identifying, remembered, unknown_bytes
 from hfconvert.errors import Problem, UserError, recipe_problem, resource_problem, values_problem
@@ -20,11 +21,12 @@ from hfconvert.execute import copy_files, execute
 from hfconvert.findings import Finding, warning
 from hfconvert.hashing import hash_bytes
 from hfconvert.machine import peak_memory_bytes, versions
+from hfconvert.opening import measure_opening
 from hfconvert.plan import Plan, make_plan
 from hfconvert.prove import prove
 from hfconvert.recipe import Recipe
 from hfconvert.report.documents import report_document
-from hfconvert.report.model import Output, Report, Status
+from hfconvert.report.model import Opening, Output, Report, Status
 from hfconvert.tensors.source import LocalFile
 from hfconvert.tensors.tally import Loss
 from hfconvert.work import (
@@ -41,6 +43,8 @@ from hfconvert.work import (
 # Local sources above this size are hashed only where their values are read twice anyway: hashing costs as
 # much time as copying.
 QUICK_HASH_BYTES = 64 << 20
+
+_BLOCKS: Mapping[str, Blocks | None] = {"full": every_block, "sample": sampled_blocks, "off": None}
 
 
 class ChecksFailedError(Exception):
@@ -63,6 +67,7 @@ class Made:
     outputs: tuple[Output, ...]
     checks: tuple[Check, ...]
     findings: tuple[Finding, ...] = ()
+    opening: Opening | None = None
 
 
 def plan(recipe: Recipe) -> Plan:
@@ -131,7 +136,7 @@ def output_path(recipe: Recipe, planned: Plan) -> Path:
 def _make(planned: Plan, folder: Path, journal: Journal, recipe: Recipe, console: Console) -> Made:
     """Make, hash and check every file in the work folder."""
     check_space(folder, planned.output_bytes - journal.nbytes)
-    full = recipe.validation.tensors == "full"
+    blocks = _BLOCKS[recipe.validation.tensors]
     compared, outputs = NOTHING, []
     losses: dict[str, Loss] = {}
     with (
@@ -140,9 +145,9 @@ def _make(planned: Plan, folder: Path, journal: Journal, recipe: Recipe, console
     ):
         for made in shards:
             shard = made.shard
-            if full:
+            if blocks:
                 tensors = {placed.name: placed.entry.tensor for placed in shard.tensors}
-                compared += compare_file(made.path, shard.file, tensors)
+                compared += compare_file(made.path, shard.file, tensors, blocks)
             losses.update(made.losses)
             outputs.append(Output(shard.file, shard.size, made.sha256))
             console.note(f"{shard.file}  {shard.size} bytes  sha256 {made.sha256}")
@@ -150,8 +155,10 @@ def _make(planned: Plan, folder: Path, journal: Journal, recipe: Recipe, console
     for file, content in _texts(planned):
         write_file(folder / file, content)
         outputs.append(Output(file, len(content), hash_bytes(content)))
-    checks = prove(planned, folder, compared if full else None, losses)
-    return Made(tuple(outputs), checks, tuple(_underflows(losses)))
+    sampled = blocks is sampled_blocks
+    checks = prove(planned, folder, compared if blocks else None, losses, sampled=sampled)
+    opening = measure_opening(planned, folder)
+    return Made(tuple(outputs), checks, tuple(_underflows(losses)), opening)
 
 
 def _texts(planned: Plan) -> Iterator[tuple[str, bytes]]:
@@ -207,6 +214,7 @@ def _report(
         outputs=made.outputs if made else (),
         checks=made.checks if made else (),
         findings=planned.findings + (made.findings if made else ()),
+        opening=made.opening if made else None,
         versions=versions(),
         seconds=time.perf_counter() - started,
         peak_memory_bytes=peak_memory_bytes(),

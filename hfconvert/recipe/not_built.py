@@ -41,12 +41,6 @@ _FIELDS = (
     _Gap(("lora",), lambda r: r.lora, "merging adapters"),
     _Gap(("output", "disk"), lambda r: r.output.disk, "bounded disk", ("normal",)),
     _Gap(
-        ("validate", "tensors"),
-        lambda r: r.validation.tensors,
-        "checking a sample of values",
-        ("full", "off"),
-    ),
-    _Gap(
         ("validate", "logits"),
         lambda r: r.validation.logits,
         "comparing logits",

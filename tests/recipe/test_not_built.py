@@ -79,7 +79,7 @@ def test_every_field_is_built_or_listed() -> None:
         *(("source", name) for name in ("path", "revision", "subfolder", "files", "weights")),
         *(("source", name) for name in ("on_duplicate", "refuse_dangerous")),
         *(("output", name) for name in ("path", "max_shard_size", "filename")),
-        ("validate", "architecture"),
+        *(("validate", name) for name in ("tensors", "architecture")),
     }
     assert listed - fields <= {("dtype",), ("lora",), ("publish",)}
 
