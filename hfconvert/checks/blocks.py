@@ -11,7 +11,7 @@ import numpy as np
 from hfconvert.tensors.box import Box, Shape
 from hfconvert.tensors.lazy import Mesh
 
-ROWS_BYTES = 3 << 17  # bytes of one comparison: unlike the writer's block on purpose
+ROWS_BYTES = 3 << 16  # bytes of one comparison: unlike the writer's block on purpose
 
 
 def meshes(extent: Shape, unit: int) -> Iterator[Mesh]:

@@ -120,9 +120,12 @@ def _packed(significand: Bits, scale: Bits, mantissa: int, after: Layout) -> Bit
 
 def _differs_bf16(result: Bits, source: Bits) -> Flags:
     """The common case in 32-bit steps: add half of the last kept bit, ties to even, cut."""
-    upper = source >> np.uint32(16)
-    expected = (source + (np.uint32(0x7FFF) + (upper & np.uint32(1)))) >> np.uint32(16)
-    wrong: Flags = expected != result
+    expected = source >> np.uint32(16)
+    expected &= np.uint32(1)
+    expected += np.uint32(0x7FFF)
+    expected += source
+    expected >>= np.uint32(16)
+    wrong: Flags = expected.astype(np.uint16) != result
     if wrong.any():
         wrong &= ~(is_nan(source, LAYOUTS["F32"]) & is_nan(result, LAYOUTS["BF16"]))
     return wrong

@@ -161,7 +161,8 @@ def _values(entry: HeaderEntry, tensor: LazyTensor, blocks: Blocks) -> int:
 
 
 def _difference_at(place: Place, result: RawArray, mesh: Mesh, dtype: DType) -> Coordinates | None:
-    part = result[np.ix_(*place.select)] if place.select else result
+    everything = result.shape == tuple(map(len, place.select))
+    part = result if everything else result[np.ix_(*place.select)]
     wrong = differs(part, values_at(place), place.dtype, dtype)
     if not wrong.any():
         return None

@@ -47,12 +47,17 @@ def convert(raw: RawArray, source: DType, target: DType) -> tuple[RawArray, Loss
 
 
 def _lost(raw: RawArray, result: RawArray, source: DType, target: DType) -> tuple[int, int]:
-    """Overflow and underflow; the source is looked at only where the result could hold one."""
-    strange = _not_finite(result, target)
-    overflow = int(np.count_nonzero(strange & ~_not_finite(raw, source))) if strange.any() else 0
-    zero = _zero(result, target)
-    underflow = int(np.count_nonzero(zero & ~_zero(raw, source))) if zero.any() else 0
-    return overflow, underflow
+    """Overflow and underflow; values are counted only where the extremes say that there may be one."""
+    if not result.size:
+        return 0, 0
+    unsigned_zero = target.code.endswith("FNUZ")  # the one NaN is the sign alone
+    magnitude = result if unsigned_zero else _magnitude(result, target)
+    overflow = underflow = 0
+    if unsigned_zero or magnitude.max() > LARGEST[target.code]:
+        overflow = np.count_nonzero(_not_finite(result, target) & ~_not_finite(raw, source))
+    if magnitude.min() == 0:
+        underflow = np.count_nonzero(_zero(result, target) & ~_zero(raw, source))
+    return int(overflow), int(underflow)
 
 
 def _not_finite(raw: RawArray, dtype: DType) -> RawArray:

@@ -44,7 +44,7 @@ class Place:
     """Where some elements of a tensor lie in a source.
 
     Element (i, j, ...) of the mesh positions in `select` is element number `steps[0][i] + steps[1][j] + ...`
-    counted in units of `itemsize` bytes from byte `start` of `source`.
+    counted in units of `itemsize` bytes from byte `start` of `source`. Positions in `select` increase.
     """
 
     source: ByteSource
