@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -143,7 +143,9 @@ def _children(model: type[BaseModel], part: str) -> Iterator[type[BaseModel]]:
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
     """The models that an annotation names, those of items and of union members included."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    # On Python 3.10 an alias such as tuple[int, ...] is an instance of type, and no class.
+    is_class = isinstance(annotation, type) and get_origin(annotation) is None
+    if is_class and issubclass(annotation, BaseModel):
         yield annotation
     for argument in get_args(annotation):
         yield from _models_in(argument)

@@ -159,7 +159,9 @@ class Net2(torch.nn.DataParallel):  # type: ignore[type-arg]  # torch 2.13 made 
 
 @pytest.mark.parametrize("legacy", [False, True])
 @pytest.mark.parametrize(
-    "wrap", [lambda net: net, Net2, lambda net: {"model": net, "epoch": 1}], ids=str
+    "wrap",
+    [lambda net: net, Net2, lambda net: {"model": net, "epoch": 1}],
+    ids=["module", "data parallel", "in a dictionary"],
 )
 def test_whole_modules(kit: Any, wrap: Any, legacy: bool) -> None:
     """A pickled module of any class gives what its own `state_dict()` gives, in the same order."""
