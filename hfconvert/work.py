@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,9 +110,9 @@ def work_folder(output: Path, key: str, where: str) -> Iterator[tuple[Path, Jour
         raise UserError(_unwritable(folder, error, where)) from error
     try:
         _take(lock, folder, where)
-        journal = _resume(folder, key, where)
+        _check_ours(folder, where)
         with _removed_on_failure(folder):
-            yield folder, journal
+            yield folder, _resume(folder, key)
     finally:
         os.close(lock)
 
@@ -187,25 +187,25 @@ def _take(lock: int, folder: Path, where: str) -> None:
         ) from error
 
 
-def _resume(folder: Path, key: str, where: str) -> Journal:
+def _resume(folder: Path, key: str) -> Journal:
     path = folder / JOURNAL
     lines = _lines(path)
     if lines and lines[0].get("plan") == key:
         finished = {one.file: one for one in map(Finished.of, lines[1:]) if one}
         lines = [lines[0], *(one.as_json() for one in finished.values())]
+        _empty(folder, keep={JOURNAL, *finished})
         write_file(path, "".join(json.dumps(line) + "\n" for line in lines).encode())
         return Journal(path, finished)
-    if not _ours(folder):
-        raise UserError(_taken(folder, "it holds files that no run of hfconvert left there", where))
     _empty(folder)
     write_file(path, (json.dumps({"plan": key}) + "\n").encode())
     return Journal(path)
 
 
-def _ours(folder: Path) -> bool:
-    """Whether a run left this: it begins with a journal and ends with a record."""
+def _check_ours(folder: Path, where: str) -> None:
+    """What a run left begins with a journal and ends with a record; anything else is not touched."""
     names = {path.name for path in folder.iterdir() if path.suffix != ".part"}
-    return not names or bool(names & {JOURNAL, RECORD})
+    if names and not names & {JOURNAL, RECORD}:
+        raise UserError(_taken(folder, "it holds files that no run of hfconvert left there", where))
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
@@ -233,9 +233,11 @@ def _append(path: Path, value: Mapping[str, Any]) -> None:
         os.fsync(file.fileno())
 
 
-def _empty(folder: Path) -> None:
+def _empty(folder: Path, keep: Container[str] = ()) -> None:
     """Remove what is in a work folder; the journal last, so that a kill on the way leaves it ours."""
     for path in sorted(folder.iterdir(), key=lambda path: path.name in {JOURNAL, RECORD}):
+        if path.name in keep:
+            continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:

@@ -97,7 +97,8 @@ def test_a_failure_removes_the_work_and_an_interrupt_keeps_it(tmp_path: Path) ->
 def test_a_run_of_the_same_plan_goes_on(tmp_path: Path) -> None:
     output = tmp_path / "out"
     _interrupted(output, "plan", "one", "two")
-    with work_folder(output, "plan", WHERE) as (_, journal):
+    with work_folder(output, "plan", WHERE) as (folder, journal):
+        assert {path.name for path in folder.iterdir()} == {JOURNAL, "one", "two"}
         assert journal.nbytes == 6
         again = journal.finished("one", 3)
         assert again == Finished("one", 3, hash_bytes(b"one"), {"w": Loss(0, 1, 4)})
