@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from hfconvert.errors import UserError
@@ -10,7 +10,8 @@ from hfconvert.findings import Finding
 from hfconvert.machine import peak_memory_bytes, versions
 from hfconvert.plan import Plan
 from hfconvert.readers.contents import PickleFacts
-from hfconvert.report.model import Report
+from hfconvert.report.model import Opening, Report
+from hfconvert.totals import Amount, Totals
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
@@ -21,7 +22,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
             {"file": shard.file, "size": shard.size, "tensors": len(shard.tensors)}
             for shard in plan.shards
         ]
-        + [{"file": text.file, "size": len(text.content), "tensors": 0} for text in plan.texts],
+        + [{"file": file, "size": size, "tensors": 0} for file, size in _other_files(plan)],
         "tensors": [
             {
                 "name": placed.name,
@@ -34,8 +35,8 @@ def plan_document(plan: Plan) -> dict[str, Any]:
             for shard in plan.shards
             for placed in shard.tensors
         ],
-        "dropped": [{"name": drop.name, "rule": drop.rule} for drop in plan.dropped],
-        "ties": [{"kept": tie.kept, "dropped": tie.dropped} for tie in plan.ties],
+        **_left_out(plan),
+        "totals": totals_document(plan.totals),
         "peak_memory_bytes": plan.peak_memory_bytes,
         "disk_bytes": plan.output_bytes,
         "download_bytes": 0,
@@ -59,6 +60,9 @@ def report_document(report: Report) -> dict[str, Any]:
         ],
         "checks": [check.as_json() for check in report.checks],
         "findings": findings_document(report.findings),
+        "totals": totals_document(plan.totals) if plan else None,
+        **(_left_out(plan) if plan else {"dropped": [], "ties": []}),
+        "opening": report.opening and _opening(report.opening),
         "pickle": pickle_documents(plan.pickles) if plan else list(report.pickles),
         "publish": report.publish,
         "versions": dict(report.versions),
@@ -75,6 +79,7 @@ def failed_plan_document(error: UserError) -> dict[str, Any]:
         "tensors": [],
         "dropped": [],
         "ties": [],
+        "totals": None,
         "peak_memory_bytes": None,
         "disk_bytes": None,
         "download_bytes": None,
@@ -89,15 +94,38 @@ def failed_report_document(error: UserError) -> dict[str, Any]:
         "status": "failed",
         "source": None,
         "output": None,
+        "candidate": None,
         "digest": None,
         "outputs": [],
         "checks": [],
         "findings": [problem.finding().as_json() for problem in error.problems],
+        "totals": None,
+        "dropped": [],
+        "ties": [],
+        "opening": None,
         "pickle": [],
         "publish": None,
         "versions": versions(),
         "seconds": None,
         "peak_memory_bytes": peak_memory_bytes(),
+    }
+
+
+def totals_document(totals: Totals) -> dict[str, Any]:
+    """Tensors, parameters and bytes of source and result, how many met which fate, why bytes differ."""
+    return {
+        "source": {
+            **_amounts(totals.source),
+            "tensors": totals.source_tensors,
+            "bytes": totals.source_bytes,
+        },
+        "result": _amounts(totals.result),
+        "unchanged": totals.unchanged,
+        "mapped": totals.mapped,
+        "cast": totals.cast,
+        "dropped": totals.dropped,
+        "tied": totals.tied,
+        "causes": dict(totals.causes),
     }
 
 
@@ -128,3 +156,41 @@ def pickle_documents(pickles: Iterable[tuple[str, PickleFacts]]) -> list[dict[st
 def findings_document(findings: Iterable[Finding]) -> list[dict[str, str]]:
     """Findings in their order."""
     return [finding.as_json() for finding in findings]
+
+
+def _other_files(plan: Plan) -> Iterator[tuple[str, int]]:
+    """Name and size of every file that holds no weights."""
+    yield from ((text.file, len(text.content)) for text in plan.texts)
+    yield from ((one.source.name, len(one.content)) for one in plan.rewritten)
+    yield from ((copy.name, copy.size) for copy in plan.copies)
+
+
+def _left_out(plan: Plan) -> dict[str, Any]:
+    return {
+        "dropped": [{"name": drop.name, "rule": drop.rule} for drop in plan.dropped],
+        "ties": [{"kept": tie.kept, "dropped": tie.dropped} for tie in plan.ties],
+    }
+
+
+def _amounts(amounts: Mapping[str, Amount]) -> dict[str, Any]:
+    return {
+        "tensors": sum(amount.tensors for amount in amounts.values()),
+        "parameters": sum(amount.parameters for amount in amounts.values()),
+        "bytes": sum(amount.nbytes for amount in amounts.values()),
+        "by_dtype": {
+            code: {
+                "tensors": amount.tensors,
+                "parameters": amount.parameters,
+                "bytes": amount.nbytes,
+            }
+            for code, amount in amounts.items()
+        },
+    }
+
+
+def _opening(opening: Opening) -> dict[str, Any]:
+    return {
+        "before_seconds": round(opening.before, 6),
+        "after_seconds": round(opening.after, 6),
+        "measured": "from opening the first file to its first tensor, read by hfconvert, cached",
+    }
