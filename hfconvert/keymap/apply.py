@@ -10,6 +10,7 @@ from hfconvert.errors import Problem, UserError, raise_any, recipe_problem, sour
 from hfconvert.findings import info
 from hfconvert.keymap.applied import Applied, StepFunction, Where
 from hfconvert.keymap.coverage import check_coverage
+from hfconvert.keymap.elements import lost_parts
 from hfconvert.keymap.fold import listed
 from hfconvert.keymap.move import invalid
 from hfconvert.keymap.ranks import unjoined
@@ -59,9 +60,10 @@ def _after(before: Applied, function: StepFunction) -> Applied:
 
 
 def _accounted(before: Checkpoint, result: Applied, subject: str) -> Applied:
-    """The result, with the totals as its last finding. UserError where a step lost a tensor."""
+    """The result, with the totals as its last finding. UserError where a step lost a tensor or a part."""
     sources = (source for entry in before.values() for source in entry.sources)
     totals = info("names", subject, str(check_coverage(sources, result.checkpoint)))
+    raise_any(lost_parts(before, result.checkpoint, subject))
     return replace(result, findings=(*result.findings, totals))
 
 
