@@ -44,6 +44,11 @@ class Console:
         if self.verbosity >= 0:
             self._err(text)
 
+    def done(self, text: str) -> None:
+        """Say that a part is done, where no bar says how far the whole is."""
+        if not self._has_bar():
+            self.note(text)
+
     def detail(self, text: str) -> None:
         """Say what only those who asked for it want to know."""
         if self.verbosity >= 1:
@@ -66,11 +71,15 @@ class Console:
     @contextmanager
     def progress(self, label: str, total: int) -> Iterator[Advance]:
         """Show how many of `total` bytes are done: a bar on a terminal, nothing elsewhere."""
-        if self.verbosity < 0 or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        if not self._has_bar():
             yield lambda _nbytes: None
             return
         with _bar(label, total) as advance:
             yield advance
+
+    def _has_bar(self) -> bool:
+        terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        return self.verbosity >= 0 and terminal
 
     def _out(self, text: str) -> None:
         try:

@@ -30,6 +30,7 @@ from hfconvert.tensors.checkpoint import Checkpoint, Dropped
 from hfconvert.tensors.source import LocalFile
 from hfconvert.tensors.tally import Tally
 from hfconvert.tensors.unreadable import Unreadable
+from hfconvert.totals import Totals, count
 
 # What the process itself holds: interpreter, numpy, models of the recipe, headers of usual size.
 PROCESS_BYTES = 56 << 20
@@ -61,6 +62,7 @@ class Plan:
     findings: tuple[Finding, ...]
     before: Mapping[str, str]  # dtype of every tensor before casts
     tally: Tally
+    totals: Totals
     digest: str | None = None
 
     @property
@@ -151,6 +153,13 @@ def make_plan(recipe: Recipe) -> Plan:
         findings=findings,
         before=before,
         tally=casts.tally,
+        totals=count(
+            found.checkpoint,
+            decided.checkpoint,
+            casts.checkpoint,
+            dropped=len(decided.checkpoint.dropped),
+            tied=len(decided.ties),
+        ),
     )
 
 

@@ -150,7 +150,7 @@ def _make(planned: Plan, folder: Path, journal: Journal, recipe: Recipe, console
                 compared += compare_file(made.path, shard.file, tensors, blocks)
             losses.update(made.losses)
             outputs.append(Output(shard.file, shard.size, made.sha256))
-            console.note(f"{shard.file}  {shard.size} bytes  sha256 {made.sha256}")
+            console.done(f"{shard.file}  {shard.size} bytes  sha256 {made.sha256}")
         outputs += [Output(*copied) for copied in copy_files(planned.copies, folder)]
     for file, content in _texts(planned):
         write_file(folder / file, content)

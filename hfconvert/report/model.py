@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from hfconvert.checks.result import Check
 from hfconvert.findings import Finding
@@ -20,6 +20,13 @@ class Output:
     file: str
     size: int
     sha256: str
+
+
+class Opening(NamedTuple):
+    """Seconds from opening the first file of weights to its first tensor: in the source, in the result."""
+
+    before: float
+    after: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +48,7 @@ class Report:
     seconds: float
     peak_memory_bytes: int
     publish: Mapping[str, Any] | None = None
+    opening: Opening | None = None
     source: Mapping[str, Any] | None = None
     candidate: Mapping[str, Any] | None = None
     pickles: Sequence[Mapping[str, Any]] = ()

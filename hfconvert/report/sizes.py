@@ -16,6 +16,11 @@ def human(nbytes: int) -> str:
     return f"{size:.{digits}f} {unit}"
 
 
+def signed(nbytes: int) -> str:
+    """A difference of bytes: `+4.40 GB`, `-12 B`."""
+    return f"{'-' if nbytes < 0 else '+'}{human(abs(nbytes))}"
+
+
 def counted(count: int, noun: str) -> str:
     """A number with its noun: `1 tensor`, `21 tensors`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from hfconvert.checks.result import Check
+from hfconvert.findings import Finding
 from hfconvert.keymap.fold import fold
 from hfconvert.plan import Plan
 from hfconvert.report.model import Report
-from hfconvert.report.sizes import counted, human
+from hfconvert.report.sizes import counted, human, signed
+from hfconvert.tensors.dtype import BY_CODE
+from hfconvert.totals import Amount, Totals
 
+_MOST_LINES = 8
 _MARK = {"pass": "ok", "fail": "FAILED", "skipped": "skipped"}
 
 
@@ -28,7 +32,7 @@ def check_lines(checks: Iterable[Check]) -> Iterator[str]:
     """A line a check: what it measured, and what is wrong."""
     for check in checks:
         detail = f": {check.detail}" if check.detail else ""
-        figures = ", ".join(_figure(key, value) for key, value in check.measured.items())
+        figures = ", ".join(_figures(check.measured))
         yield f"  {check.name:8} {_MARK[check.status]}  {figures}{detail}"
 
 
@@ -42,19 +46,21 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
         yield f"write    {text.file}  {human(len(text.content))}"
     yield from _map_lines(plan)
     yield from _left_out(plan)
-    yield f"sizes    {', '.join(_by_dtype(plan))}"
+    yield from _cast_lines(plan)
+    yield from _size_lines(plan.totals)
     yield f"needs    {human(plan.output_bytes)} of disk, about {human(plan.peak_memory_bytes)} of memory"
-    yield from _finding_lines(plan)
+    yield from _finding_lines(plan.findings, ("error", "warning", "info"))
 
 
 def _map_lines(plan: Plan) -> Iterator[str]:
-    """Renamed tensors, folded over layers."""
+    """What the steps of the key map made of names, folded over layers."""
     moved: dict[tuple[str, ...], list[tuple[str, str]]] = {}
     for shard in plan.shards:
         for placed in shard.tensors:
-            if placed.entry.steps:
+            steps = tuple(one for one in placed.entry.steps if not one.startswith("dtype "))
+            if steps:
                 pair = (placed.entry.sources[0], placed.name)
-                moved.setdefault(placed.entry.steps, []).append(pair)
+                moved.setdefault(steps, []).append(pair)
     for steps, pairs in moved.items():
         before, after = fold([old for old, _ in pairs]), fold([new for _, new in pairs])
         yield f"map      {counted(len(pairs), 'tensor')} by {', '.join(steps)}"
@@ -65,25 +71,54 @@ def _map_lines(plan: Plan) -> Iterator[str]:
 
 
 def _left_out(plan: Plan) -> Iterator[str]:
+    """What is not written, and under which rule or name; what a `tie` step dropped is a tie."""
     rules: dict[str, list[str]] = {}
     for drop in plan.dropped:
         rules.setdefault(drop.rule, []).append(drop.name)
     for rule, names in rules.items():
-        yield f"drop     {counted(len(names), 'tensor')} by {rule}: {', '.join(fold(names)[:5])}"
-    for tie in plan.ties:
-        yield f"tie      {tie.dropped} is {tie.kept}, written once"
+        if not rule.startswith("tie: "):
+            yield f"drop     {counted(len(names), 'tensor')} by {rule}: {_some(fold(names))}"
+    ties = fold(f"{tie.dropped} is {tie.kept}, written once" for tie in plan.ties)
+    yield from (f"tie      {line}" for line in ties[:_MOST_LINES])
+    if len(ties) > _MOST_LINES:
+        yield f"tie      and {len(ties) - _MOST_LINES} more"
 
 
-def _by_dtype(plan: Plan) -> Iterator[str]:
-    elements: Counter[str] = Counter()
-    nbytes: Counter[str] = Counter()
+def _cast_lines(plan: Plan) -> Iterator[str]:
+    """Tensors that were cast, by both dtypes, folded over layers."""
+    casts: dict[tuple[str, str], list[str]] = {}
     for shard in plan.shards:
         for placed in shard.tensors:
-            spec = placed.entry.tensor.spec
-            elements[spec.dtype.code] += spec.elements
-            nbytes[spec.dtype.code] += spec.nbytes
-    for code, count in elements.most_common():
-        yield f"{code} {count:,} values = {human(nbytes[code])}"
+            pair = (plan.before[placed.name], placed.entry.tensor.spec.dtype.code)
+            if pair[0] != pair[1]:
+                casts.setdefault(pair, []).append(placed.name)
+    for (before, after), names in casts.items():
+        listed = _some(fold(sorted(names)))
+        yield f"cast     {counted(len(names), 'tensor')} {before} -> {after}: {listed}"
+
+
+def _size_lines(totals: Totals) -> Iterator[str]:
+    """The formula of the sizes, parameters times bytes, on both sides, and what lies between them."""
+    yield f"before   {', '.join(_formulas(totals.source))}"
+    yield f"after    {', '.join(_formulas(totals.result))}"
+    fates = {
+        "unchanged": totals.unchanged,
+        "mapped": totals.mapped,
+        "cast": totals.cast,
+        "dropped": totals.dropped,
+        "tied": totals.tied,
+    }
+    counts = ", ".join(f"{count:,} {fate}" for fate, count in fates.items() if count)
+    yield f"count    {totals.source_tensors:,} -> {totals.result_tensors:,} tensors: {counts}"
+    if totals.causes:
+        causes = ", ".join(f"{cause} {signed(size)}" for cause, size in totals.causes.items())
+        yield f"bytes    {human(totals.source_bytes)} -> {human(totals.result_bytes)}: {causes}"
+
+
+def _formulas(amounts: Mapping[str, Amount]) -> Iterator[str]:
+    for code, amount in amounts.items():
+        width = f" x {BY_CODE[code].bits / 8:g} bytes" if code in BY_CODE else ""
+        yield f"{amount.parameters:,} {code}{width} = {human(amount.nbytes)}"
 
 
 def _report_lines(report: Report) -> Iterator[str]:
@@ -95,26 +130,62 @@ def _report_lines(report: Report) -> Iterator[str]:
         return
     read = sum(source.size for source in plan.sources)
     yield f"{report.status}  {plan.path} ({plan.format}, {human(read)}) -> {report.output}"
-    for output in report.outputs:
-        yield f"  {output.file}  {human(output.size)}  sha256 {output.sha256[:12]}"
+    yield from (f"  {line}" for line in _file_lines(report))
     yield from (f"  {line}" for line in _left_out(plan))
-    yield f"  sizes    {', '.join(_by_dtype(plan))}"
+    yield from (f"  {line}" for line in _cast_lines(plan))
+    yield from (f"  {line}" for line in _size_lines(plan.totals))
     yield from check_lines(report.checks)
+    if report.opening:
+        before, after = (f"{1000 * seconds:.1f} ms" for seconds in report.opening)
+        yield f"  opens    in {after}, was {before} (to the first tensor, read by hfconvert)"
     yield f"  took     {report.seconds:.1f} s, peak memory {human(report.peak_memory_bytes)}"
+    yield from (f"  {line}" for line in _finding_lines(report.findings, ("error", "warning")))
 
 
-def _finding_lines(plan: Plan) -> Iterable[str]:
-    for finding in plan.findings:
-        subject = f"{finding.subject}: " if finding.subject else ""
-        yield f"{finding.level:8} {subject}{finding.message}"
+def _file_lines(report: Report) -> Iterator[str]:
+    """The weights with their hashes, the middle of a long list left out; other files as a sum."""
+    weights = [one for one in report.outputs if one.file.endswith(".safetensors")]
+    lines = [f"{one.file}  {human(one.size)}  sha256 {one.sha256[:12]}" for one in weights]
+    if len(lines) > _MOST_LINES:
+        yield from lines[:3]
+        yield f"... {len(lines) - 4} more of {human(sum(one.size for one in weights))} in all"
+        yield lines[-1]
+    else:
+        yield from lines
+    others = [one for one in report.outputs if one not in weights]
+    if others:
+        size = human(sum(one.size for one in others))
+        yield f"and {counted(len(others), 'other file')}, {size}: {_some(one.file for one in others)}"
 
 
-def _figure(name: str, value: object) -> str:
-    """A figure of a check: a number, or counts by kind of module and dtype."""
-    if not isinstance(value, dict):
-        return f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
-    counts = (
-        f"{kind} {' '.join(f'{code} {count}' for code, count in by_code.items())}"
-        for kind, by_code in value.items()
-    )
-    return f"{name} ({', '.join(counts)})"
+def _some(names: Iterable[str], limit: int = 4) -> str:
+    """The first few of a list, and how many more there are."""
+    known = list(names)
+    rest = len(known) - limit
+    return ", ".join(known[:limit]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _finding_lines(findings: Iterable[Finding], levels: Sequence[str]) -> Iterator[str]:
+    for finding in findings:
+        told = finding.check == "ties" and finding.level == "info"  # by the lines of the ties
+        if finding.level in levels and not told:
+            subject = f"{finding.subject}: " if finding.subject else ""
+            yield f"{finding.level:8} {subject}{finding.message}"
+            if finding.hint and finding.level != "info":
+                yield f"         {finding.hint}"
+
+
+def _figures(measured: Mapping[str, Any]) -> Iterator[str]:
+    """The figures of a check: numbers, and counts by kind of module and dtype on both sides."""
+    before, after = measured.get("source"), measured.get("result")
+    if isinstance(before, dict) and isinstance(after, dict):
+        for kind in sorted({*before, *after}):
+            old, new = _counts(before.get(kind, {})), _counts(after.get(kind, {}))
+            yield f"{kind} {old}" if old == new else f"{kind} {old} -> {new}"
+    for name, value in measured.items():
+        if not isinstance(value, dict):
+            yield f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
+
+
+def _counts(by_code: Mapping[str, int]) -> str:
+    return " ".join(f"{count} {code}" for code, count in by_code.items()) or "none"
