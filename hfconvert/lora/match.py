@@ -1,0 +1,214 @@
+"""Match an adapter with its base: every tensor is used and every target has tensors, or it is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from hfconvert.errors import Problem, source_problem
+from hfconvert.findings import Finding, info, warning
+from hfconvert.keymap.fold import listed
+from hfconvert.lora.adapter import Adapter, Part
+from hfconvert.lora.base import Base, count_families
+from hfconvert.lora.naming import COMPONENTS
+from hfconvert.lora.renames import IDENTITY, Rename, find_names
+from hfconvert.lora.rules import ALL_LINEAR, is_saved, is_target
+from hfconvert.lora.shares import Share, share_of
+from hfconvert.lora.terms import Term
+from hfconvert.tensors.lazy import LazyTensor
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """What one adapter does to the base: updates and replacements by the name of the tensor.
+
+    `touched` and `targeted` are modules of the base, as the files call them.
+    """
+
+    adapter: Adapter
+    terms: Mapping[str, tuple[Term, ...]]
+    replaced: Mapping[str, LazyTensor]
+    touched: tuple[str, ...]
+    targeted: tuple[str, ...]
+    problems: tuple[Problem, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(slots=True)
+class _Collected:
+    terms: dict[str, list[Term]] = field(default_factory=dict)
+    replaced: dict[str, LazyTensor] = field(default_factory=dict)
+    touched: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    def take(self, module: str, share: Share) -> None:
+        for name, term in share.terms:
+            self.terms.setdefault(name, []).append(term)
+        self.replaced |= share.replaced
+        self.problems += share.problems
+        if share.terms or share.replaced:
+            self.touched.append(module)
+
+
+def match(adapter: Adapter, base: Base, peft_version: str | None = None) -> Matched:
+    """Find the place of every tensor. Everything that is wrong is in `problems`."""
+    parts = _parts_of_source(adapter, base)
+    names = find_names((part.module for part in parts), base.knows)
+    collected, lost = _Collected(), []
+    general = _commonest(rename for _, rename in names.values())
+    for part in parts:
+        if part.module in names:
+            module = names[part.module][0]
+        elif _is_new(part, adapter):
+            module = general(part.module) or part.module
+        else:
+            lost.append(part)
+            continue
+        collected.take(module, share_of(part, module, adapter, base, peft_version))
+    targeted = _targeted(adapter, base, [rename for _, rename in names.values()])
+    absent = [module for module in targeted if module not in set(collected.touched)]
+    problems = [
+        *_unused(lost, adapter, base),
+        *_without_tensors(absent, adapter),
+        *_unsaved(adapter, parts),
+        *collected.problems,
+    ]
+    return Matched(
+        adapter,
+        {name: tuple(terms) for name, terms in collected.terms.items()},
+        collected.replaced,
+        tuple(collected.touched),
+        tuple(targeted),
+        tuple(problems),
+        (*_said_of_renames(names, adapter), *_said_of_components(adapter, parts)),
+    )
+
+
+def _parts_of_source(adapter: Adapter, base: Base) -> list[Part]:
+    """Parts for this model: those for other parts of a pipeline are left to it, and that is said."""
+    components = {part.component for part in adapter.parts}
+    if len(components) < 2:
+        return list(adapter.parts)
+    hits = {
+        component: sum(
+            base.knows(part.module) for part in adapter.parts if part.component == component
+        )
+        for component in components
+    }
+    best = max(hits, key=lambda component: hits[component])
+    return [part for part in adapter.parts if part.component in ("", best)]
+
+
+def _commonest(renames: Iterable[Rename]) -> Rename:
+    known = list(renames)
+    return max(known, key=known.count) if known else IDENTITY
+
+
+def _is_new(part: Part, adapter: Adapter) -> bool:
+    """Whether this is a module that was trained whole and that the base lacks, such as a classifier."""
+    if any(name.partition(".")[0] not in ("weight", "bias") for name in part.tensors):
+        return False
+    task = str(adapter.settings.get("task_type", ""))
+    heads = ("classifier", "score") if task in ("SEQ_CLS", "TOKEN_CLS") else ()
+    last = part.module.rpartition(".")[2]
+    return is_saved(adapter.settings, part.module) or last in heads
+
+
+def _targeted(adapter: Adapter, base: Base, renames: list[Rename]) -> list[str]:
+    """Modules of the base that the configuration targets."""
+    settings = adapter.settings
+    targets = settings.get("target_modules")
+    if isinstance(targets, str) and targets.lower() == ALL_LINEAR:
+        return []
+    used = list(dict.fromkeys([*renames, IDENTITY]))
+    return [
+        module
+        for module in base.modules
+        if base.weight_of(module) is not None
+        and any(is_target(settings, name) for name in _given_names(module, used))
+    ]
+
+
+def _given_names(module: str, renames: Iterable[Rename]) -> Iterator[str]:
+    for rename in renames:
+        name = rename.back(module)
+        if name is not None:
+            yield name
+
+
+def _unused(lost: list[Part], adapter: Adapter, base: Base) -> Iterator[Problem]:
+    if not lost:
+        return
+    tensors = sum(len(part.tensors) for part in lost)
+    modules = [part.module for part in lost]
+    inside = [module for module in base.modules if module]
+    yield source_problem(
+        f"{tensors} tensors of the adapter match nothing in the base: {listed(modules)}",
+        why=f"it was trained on another model, or on one with other names; the base has {listed(inside, 4)}",
+        do="give the base that the adapter was trained on, or rename its tensors in key_map",
+        subject=adapter.label,
+        check="lora",
+    )
+
+
+def _without_tensors(absent: list[str], adapter: Adapter) -> Iterator[Problem]:
+    if not absent:
+        return
+    random = adapter.settings.get("init_lora_weights", True) is False
+    noise = "; with `init_lora_weights: false` PEFT would fill them with noise" if random else ""
+    yield source_problem(
+        f"{len(absent)} modules are targets of the configuration and have no tensors: {listed(absent)}",
+        why=f"the configuration is of another run, or tensors were lost when the adapter was saved{noise}",
+        do="fetch the adapter again, or put target_modules right in its adapter_config.json",
+        subject=adapter.label,
+        check="lora",
+    )
+
+
+def _unsaved(adapter: Adapter, parts: list[Part]) -> Iterator[Problem]:
+    """Modules that were to be saved whole, with no tensors."""
+    task = str(adapter.settings.get("task_type", ""))
+    known = ("classifier", "score") if task in ("SEQ_CLS", "TOKEN_CLS") else ()
+    for name in adapter.settings.get("modules_to_save") or ():
+        held = any(
+            f".{name}." in f".{part.module}." or part.module.endswith(name) for part in parts
+        )
+        if not held and name not in known:
+            yield source_problem(
+                f"`modules_to_save` names `{name}`, and the adapter has no tensors of it",
+                why="they were lost when the adapter was saved, or the configuration is of another run",
+                do="fetch the adapter again, or put modules_to_save right in its adapter_config.json",
+                subject=adapter.label,
+                check="lora",
+            )
+
+
+def _said_of_renames(
+    names: Mapping[str, tuple[str, Rename]], adapter: Adapter
+) -> Iterator[Finding]:
+    used = [rename for _, rename in names.values() if rename != IDENTITY]
+    for rename in dict.fromkeys(used):
+        message = (
+            f"{used.count(rename)} modules are called otherwise in the files of the base: {rename}"
+        )
+        yield info("lora", adapter.label, message)
+
+
+def _said_of_components(adapter: Adapter, parts: list[Part]) -> Iterator[Finding]:
+    kept = set(map(id, parts))
+    left = [part for part in adapter.parts if id(part) not in kept]
+    for component in dict.fromkeys(part.component for part in left):
+        count = sum(len(part.tensors) for part in left if part.component == component)
+        name = component if component in COMPONENTS else component or "another model"
+        message = f"{count} tensors are for `{name}`, which is not this source; they are not merged"
+        yield warning(
+            "lora", adapter.label, message, "merge them into that part in a run of its own"
+        )
+
+
+def families_of(matched: Iterable[Matched]) -> tuple[dict[str, int], dict[str, int]]:
+    """Modules that were touched and that were targeted, counted by family."""
+    known = list(matched)
+    touched = dict.fromkeys(module for one in known for module in one.touched)
+    targeted = dict.fromkeys(module for one in known for module in one.targeted)
+    return count_families(touched), count_families(targeted)

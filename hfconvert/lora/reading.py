@@ -1,0 +1,146 @@
+"""Open an adapter: its weights in any naming, and the configuration that says what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hfconvert.errors import Problem, UserError, raise_any, recipe_problem, source_problem
+from hfconvert.findings import Finding
+from hfconvert.keymap.fold import listed
+from hfconvert.lora.adapter import Adapter, Part
+from hfconvert.lora.naming import Key, by_module, naming_of, parse_names
+from hfconvert.lora.settings import ADAPTER_CONFIG, Settings, read_settings
+from hfconvert.readers.load import Found, Wanted, load
+from hfconvert.recipe.location import Location
+from hfconvert.tensors.lazy import LazyTensor
+from hfconvert.tensors.source import LocalFile
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the recipe says of one adapter, and where (`recipe.yaml:12:7`)."""
+
+    location: Location
+    weight: float
+    alpha: float | None
+    where: str
+    where_alpha: str
+
+
+def open_adapter(asked: Asked) -> Adapter:
+    """Read headers and configuration of an adapter. UserError (exit 2 or 3) with all that is wrong."""
+    path = _path(asked)
+    found = load(path, Wanted(where_files=asked.where, where_weights=asked.where))
+    label = str(path)
+    names = _own_names(found.checkpoint)
+    raise_any(_empty(names, label))
+    naming = naming_of(names)
+    keys = parse_names(names, naming)
+    settings, findings, files = _settings(asked, found, keys, label)
+    tensors = {name: found.checkpoint[name].tensor for name in names}
+    shared, parts = _parts(keys, tensors)
+    raise_any(_sizeless(tensors, label))
+    return Adapter(
+        label=label,
+        root=found.root,
+        naming=naming,
+        settings=settings,
+        parts=parts,
+        shared=shared,
+        files=(*(file.source for file in found.files), *files),
+        weight=asked.weight,
+        metadata=found.metadata,
+        pickles=tuple(
+            (file.source.name, file.contents.pickle) for file in found.files if file.contents.pickle
+        ),
+        findings=(*_of_the_adapter(found.findings, label), *findings),
+    )
+
+
+def _path(asked: Asked) -> Path:
+    if asked.location.path is None:
+        raise UserError(
+            recipe_problem(
+                "reading an adapter from the Hub is not built yet",
+                why="the recipe's form is complete, this version of hfconvert is not",
+                do="download it and give its path",
+                subject=asked.where,
+            )
+        )
+    return asked.location.path
+
+
+def _own_names(names: Iterable[str]) -> list[str]:
+    """Names of the adapter itself: copies of the base that PEFT keeps beside trained modules are none."""
+    return [name for name in names if ".original_module." not in name]
+
+
+def _empty(names: list[str], label: str) -> Iterator[Problem]:
+    if names:
+        return
+    yield source_problem(
+        "this adapter holds no tensors",
+        why="it was saved before the shards of ZeRO-3 were gathered, or from another process",
+        do="save it again with all shards gathered, or convert the training checkpoint",
+        subject=label,
+        check="lora",
+    )
+
+
+def _sizeless(tensors: Mapping[str, LazyTensor], label: str) -> Iterator[Problem]:
+    empty = [name for name, tensor in tensors.items() if tensor.spec.elements == 0]
+    if empty:
+        yield source_problem(
+            f"{len(empty)} of {len(tensors)} tensors hold no values: {listed(empty)}",
+            why="they are placeholders of ZeRO-3: the shards were not gathered before saving",
+            do="save it again with all shards gathered, or convert the training checkpoint",
+            subject=label,
+            check="lora",
+        )
+
+
+def _settings(
+    asked: Asked, found: Found, keys: Mapping[str, Key], label: str
+) -> tuple[Settings, list[Finding], list[LocalFile]]:
+    path = found.root / ADAPTER_CONFIG
+    if path.is_file():
+        settings, findings = read_settings(path)
+        return settings, list(findings), [LocalFile.of(path, ADAPTER_CONFIG)]
+    raise UserError(_no_config(label))
+
+
+def _no_config(label: str) -> Problem:
+    return source_problem(
+        f"there is no {ADAPTER_CONFIG} beside the weights of this adapter",
+        why="it was left behind in an upload or a download",
+        do="fetch it",
+        subject=label,
+        check="lora",
+    )
+
+
+def _parts(
+    keys: Mapping[str, Key], tensors: Mapping[str, LazyTensor]
+) -> tuple[dict[str, LazyTensor], tuple[Part, ...]]:
+    shared: dict[str, LazyTensor] = {}
+    parts = []
+    for (component, module), names in by_module(keys).items():
+        own = {parameter: tensors[name] for parameter, name in names.items()}
+        if not module:
+            shared.update(own)
+        else:
+            parts.append(Part(module, own, names, component))
+    return shared, tuple(parts)
+
+
+def _of_the_adapter(findings: Iterable[Finding], label: str) -> Iterator[Finding]:
+    for one in findings:
+        yield Finding(
+            level=one.level,
+            check="lora",
+            subject=f"{label}: {one.subject}" if one.subject else label,
+            message=one.message,
+            hint=one.hint,
+        )

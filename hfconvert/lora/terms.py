@@ -1,0 +1,59 @@
+"""What an adapter adds to one tensor of the base, as data: factors and the numbers that scale them.
+
+The merge computes from it, and so does the check, by code of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from hfconvert.lora.settings import Settings
+from hfconvert.tensors.lazy import LazyTensor
+
+Kind = Literal["low-rank", "experts", "bias", "rows", "module"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """One update of one tensor.
+
+    `low-rank`: A [r, in] and B [out, r], for a weight [out, in] or, `transposed`, [in, out]. `experts`: the
+    same for a stack, see `Stack`. `bias`: `bias` times the scale. `rows`: rows `indices` are replaced by
+    those of `rows`. `module`: what PEFT makes of the module from `tensors` and `settings`.
+    `parameter` says that PEFT wraps the bare parameter and rounds the update before it adds it.
+    """
+
+    kind: Kind
+    adapter: str
+    module: str  # as the adapter calls it
+    tensors: Mapping[str, LazyTensor]
+    settings: Settings
+    r: int = 1
+    alpha: float = 1.0
+    weight: float = 1.0
+    transposed: bool = False
+    parameter: bool = False
+    stack: Stack | None = None
+    indices: tuple[int, ...] = ()
+
+    @property
+    def rslora(self) -> bool:
+        """Whether the scale is `alpha / sqrt(r)` instead of `alpha / r`."""
+        return bool(self.settings.get("use_rslora"))
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """How an update of stacked matrices lies over a tensor.
+
+    A is [experts * r, in], the expert slowest; B is [out, r * experts], the expert fastest. `swapped`: the
+    stack is [experts, in, out]. `expert` and `row`: the tensor is one matrix of the stack, and begins at
+    this row of it.
+    """
+
+    experts: int
+    swapped: bool = False
+    expert: int | None = None
+    row: int = 0

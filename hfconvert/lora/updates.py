@@ -1,0 +1,199 @@
+"""What adapters do to one tensor, block by block: low-rank sums, replaced rows, stacked experts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hfconvert.dtypes.convert import FLOATS
+from hfconvert.lora.product import Floats, multiply, windows
+from hfconvert.tensors.box import Box, full, shape_of
+from hfconvert.tensors.lazy import Input, LazyTensor
+
+Sums = NDArray[Any]  # float32, or float64 over a base of that type
+Change = Callable[[Sums, Box], None]
+"""Changes sums, which have the shape of the box and hold what the tensor is so far."""
+
+
+class Update(Protocol):
+    """A change of a tensor. Additive unless it says otherwise; the sum is in float32 or wider.
+
+    `at_stored_dtype` says that PEFT rounds the update to the base's dtype before it adds it, where it
+    merges at the stored dtypes.
+    """
+
+    @property
+    def at_stored_dtype(self) -> bool:
+        """Whether the update itself is rounded in a native merge."""
+
+    def over(self, box: Box) -> Change:
+        """Read what the box needs; what is given back changes any part of the box."""
+
+    def inputs(self, box: Box) -> Iterator[Input]:
+        """What of the adapter's tensors is read for the box."""
+
+
+@dataclass(frozen=True, slots=True)
+class LowRank:
+    """`(left @ right) * scale`, of a Linear (B, A), a Conv1D or an Embedding (A, B, each transposed)."""
+
+    left: LazyTensor  # [rows, r]
+    right: LazyTensor  # [r, columns]
+    scale: float
+    at_stored_dtype: bool = False
+
+    def over(self, box: Box) -> Change:
+        """Multiply window by window of rows; only the rows of the part are added."""
+        rank, first = (0, self.right.spec.shape[0]), box[1][0]
+        right = read_floats(self.right, (rank, box[1]))
+        spans = windows(*box[0], self.left.spec.shape[0])
+        lefts = {begin: read_floats(self.left, ((begin, end), rank)) for begin, end in spans}
+        factor = np.float32(self.scale)
+
+        def change(sums: Sums, part: Box) -> None:
+            (lo, hi), (begin, end) = part
+            columns = right[:, begin - first : end - first]
+            for above, below in windows(lo, hi, self.left.spec.shape[0]):
+                start, stop = max(lo, above), min(hi, below)
+                product = multiply(lefts[above], columns)[start - above : stop - above]
+                np.multiply(product, factor, out=product)
+                sums[start - lo : stop - lo] += product
+
+        return change
+
+    def inputs(self, box: Box) -> Iterator[Input]:
+        """Both factors, as far as the box reaches."""
+        rank = (0, self.right.spec.shape[0])
+        for window in windows(*box[0], self.left.spec.shape[0]):
+            yield Input(self.left, (window, rank))
+        yield Input(self.right, (rank, box[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class Experts:
+    """One low-rank update for every matrix of a stack: `einsum("ore,eri->eoi", B, A) * scale`.
+
+    A is [E * r, in] with the expert slowest, B is [out, r * E] with the expert fastest. `swapped` says that
+    the stack is [E, in, out] and takes the transposed update. `only` picks one expert, for stacks that
+    the base stores matrix by matrix.
+    """
+
+    a: LazyTensor
+    b: LazyTensor
+    experts: int
+    scale: float
+    swapped: bool = False
+    only: int | None = None
+    at_stored_dtype: bool = True
+
+    def over(self, box: Box) -> Change:
+        """Expert by expert."""
+        a = read_floats(self.a, full(self.a.extent))
+        b = read_floats(self.b, full(self.b.extent))
+        factor = np.float32(self.scale)
+
+        def one(sums: Sums, part: Box, expert: int) -> None:
+            (lo, hi), (first, last) = part
+            rank = len(a) // self.experts
+            left, right = b[:, expert :: self.experts], a[expert * rank : (expert + 1) * rank]
+            left, right = (right.T, left.T) if self.swapped else (left, right)
+            sums += multiply(packed(left[lo:hi]), packed(right[:, first:last])) * factor
+
+        def change(sums: Sums, part: Box) -> None:
+            if self.only is not None:
+                one(sums, part, self.only)
+                return
+            for number in range(*part[0]):
+                one(sums[number - part[0][0]], part[1:], number)
+
+        return change
+
+    def inputs(self, box: Box) -> Iterator[Input]:
+        """Both factors as a whole: experts are interleaved in B."""
+        yield Input(self.a, full(self.a.extent))
+        yield Input(self.b, full(self.b.extent))
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """`tensor * scale`: the bias of a low-rank update."""
+
+    tensor: LazyTensor
+    scale: float
+    at_stored_dtype: bool = False
+
+    def over(self, box: Box) -> Change:
+        """Add what lies in the part."""
+        whole = read_floats(self.tensor, box) * np.float32(self.scale)
+
+        def change(sums: Sums, part: Box) -> None:
+            sums += whole[within(part, box)]
+
+        return change
+
+    def inputs(self, box: Box) -> Iterator[Input]:
+        """The same box."""
+        yield Input(self.tensor, box)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Row `indices[i]` becomes row `i` of the tensor: trained tokens."""
+
+    tensor: LazyTensor
+    indices: tuple[int, ...]
+    at_stored_dtype: bool = False
+
+    def over(self, box: Box) -> Change:
+        """Replace the rows that lie in the part."""
+        rows = {
+            row: read_floats(self.tensor, ((number, number + 1), *box[1:]))[0]
+            for number, row in self._within(box)
+        }
+
+        def change(sums: Sums, part: Box) -> None:
+            lo, hi = part[0]
+            for row, values in rows.items():
+                if lo <= row < hi:
+                    sums[row - lo] = values[within(part[1:], box[1:])]
+
+        return change
+
+    def inputs(self, box: Box) -> Iterator[Input]:
+        """The rows that lie in the box."""
+        for number, _ in self._within(box):
+            yield Input(self.tensor, ((number, number + 1), *box[1:]))
+
+    def _within(self, box: Box) -> Iterator[tuple[int, int]]:
+        lo, hi = box[0]
+        return ((number, row) for number, row in enumerate(self.indices) if lo <= row < hi)
+
+
+def read_floats(tensor: LazyTensor, box: Box) -> Floats:
+    """A part of a tensor as float32; 16-bit values are widened, which is exact."""
+    raw = np.empty(shape_of(box), tensor.spec.dtype.raw)
+    tensor.fill(raw, box)
+    values: Floats = raw.view(FLOATS[tensor.spec.dtype.code]).astype(np.float32, copy=False)
+    return values
+
+
+def within(part: Box, box: Box) -> tuple[slice, ...]:
+    """Where a part of a box lies in an array of the box."""
+    pairs = zip(part, box, strict=True)
+    return tuple(slice(lo - first, hi - first) for (lo, hi), (first, _) in pairs)
+
+
+def packed(values: Floats) -> Floats:
+    """The same values side by side in memory."""
+    result: Floats = np.ascontiguousarray(values)
+    return result
+
+
+def all_inputs(updates: Sequence[Update], box: Box) -> Iterator[Input]:
+    """What all the updates read for a box."""
+    for update in updates:
+        yield from update.inputs(box)
