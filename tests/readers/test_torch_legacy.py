@@ -158,3 +158,41 @@ def test_a_magic_number_that_is_computed_is_none(kit: Any) -> None:
 def test_a_broken_pickle_still_tells_its_danger(kit: Any) -> None:
     with pytest.raises(UserError, match=r"up to there it asks for builtins\.exec"):
         kit.open(b"cbuiltins\nexec\n(V1+1\n")
+
+
+ODD_IDS = {
+    "no tuple": (b"K\x01Q", "no storage"),
+    "another kind": (b"(X\x01\x00\x00\x00aK\x01tQ", "no storage"),
+    "too short": (b"(X\x07\x00\x00\x00storageK\x01tQ", "no storage"),
+    "key of none": (b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nNNK\x01NtQ", "without key"),
+    "class": (b"(X\x07\x00\x00\x00storagecos\nsystem\nK\x01NK\x01NtQ", r"class os\.system"),
+    "part of another form": (
+        b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nK\x01NK\x01K\x05tQ",
+        "another form",
+    ),
+    "two sizes": (
+        b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nK\x01NK\x01NtQ"
+        + b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nK\x01NK\x02NtQ",
+        "two types or sizes",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ODD_IDS)
+def test_persistent_ids_of_another_form(kit: Any, case: str) -> None:
+    data, match = ODD_IDS[case]
+    with pytest.raises(UserError, match=match):
+        kit.open(legacy(data + b".", ["1"], b""))
+
+
+def test_a_part_that_reaches_beyond_its_storage(kit: Any) -> None:
+    view = b"(X\x01\x00\x00\x00vK\x03K\x02t"
+    found = kit.open(legacy(tensor(view=view, size=2), ["1"], DATA))
+    with pytest.raises(UserError, match="reaches beyond its end"):
+        kit.values(found.tensors["tensor"])
+
+
+@pytest.mark.parametrize("inner", [b"abc", b"\x80\x02N.", b"\x80\x02\x8a\x0a\x00." + b"N." * 5])
+def test_a_string_that_is_no_stream(kit: Any, inner: bytes) -> None:
+    data = b"\x80\x03ctorch.storage\n_load_from_bytes\nC" + bytes([len(inner)]) + inner + b"\x85R."
+    assert kit.open(data).file.stubbed == ("torch.storage._load_from_bytes",)

@@ -184,3 +184,64 @@ def test_a_member_that_stands_twice(kit: Any) -> None:
 def test_zeros_are_no_tar() -> None:
     assert not is_tar(bytes(512))
     assert not is_tar(b"ustar")
+
+
+def header(name: bytes, size: bytes, kind: bytes = b"0", magic: bytes = b"ustar\0") -> bytes:
+    """A tar header by hand, its checksum right."""
+    block = bytearray(512)
+    block[0 : len(name)] = name
+    block[124 : 124 + len(size)] = size
+    block[156:157] = kind
+    block[257:263] = magic
+    block[148:156] = b" " * 8
+    block[148:156] = f"{sum(block):06o}\0 ".encode()
+    return bytes(block)
+
+
+def test_sizes_of_gnu_tar_may_be_binary(kit: Any) -> None:
+    data = header(b"a", b"\x80" + (3).to_bytes(11, "big")) + b"abc".ljust(512, b"\0")
+    assert read_members(kit.source(data))["a"].size == 3
+
+
+def test_names_of_ustar_have_a_prefix(kit: Any) -> None:
+    block = bytearray(header(b"name", b"00000000000\0"))
+    block[345:351] = b"prefix"
+    block[148:156] = b" " * 8
+    block[148:156] = f"{sum(block):06o}\0 ".encode()
+    assert list(read_members(kit.source(bytes(block)))) == ["prefix/name"]
+
+
+@pytest.mark.parametrize("size", [b"99999999999\0", b"\xff" * 12, b"abc", b"77777777777\0"])
+def test_sizes_that_are_none(kit: Any, size: bytes) -> None:
+    with pytest.raises(UserError, match=r"damaged|cut off"):
+        read_members(kit.source(header(b"a", size) + bytes(1024)))
+
+
+def told(data: bytes, kind: bytes) -> bytes:
+    return header(b"x", b"%011o\0" % len(data), kind) + data.ljust(
+        -(-len(data) // 512) * 512, b"\0"
+    )
+
+
+def test_a_pax_header_may_say_the_size(kit: Any) -> None:
+    data = told(b"10 size=3\n", b"x") + header(b"a", b"00000000000\0") + b"abc".ljust(512, b"\0")
+    assert read_members(kit.source(data))["a"].size == 3
+
+
+@pytest.mark.parametrize(
+    "line", [b"11 size=-3\n", b"30 size=9999999999999999999999\n", b"10 size=x\n"]
+)
+def test_a_pax_header_with_a_size_that_is_none(kit: Any, line: bytes) -> None:
+    with pytest.raises(UserError, match="size that is none"):
+        read_members(kit.source(told(line, b"x") + header(b"a", b"00000000000\0")))
+
+
+def test_a_name_of_a_megabyte(kit: Any) -> None:
+    with pytest.raises(UserError, match="name or header of 1048576 bytes"):
+        read_members(kit.source(told(b"a" * (1 << 20), b"L")))
+
+
+def test_headers_without_end(kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hfconvert.readers.torch_tar.MAX_MEMBERS", 5)
+    with pytest.raises(UserError, match="more than 5 members"):
+        read_members(kit.source(told(b"a", b"L") * 6))

@@ -158,3 +158,63 @@ def test_two_checkpoints_in_one_zip(kit: Any) -> None:
         archive.writestr("b/data.pkl", b"N.")
     with pytest.raises(UserError, match="several folders: 'a/', 'b/'"):
         kit.open(buffer.getvalue())
+
+
+def pid(*parts: bytes) -> bytes:
+    return b"(" + b"".join(parts) + b"tQ."
+
+
+STORAGE = b"X\x07\x00\x00\x00storage"
+FLOATS = b"ctorch\nFloatStorage\n"
+ODD_IDS = {
+    "no tuple": (b"K\x01Q.", "no storage"),
+    "no storage": (pid(b"X\x01\x00\x00\x00a", FLOATS, b"K\x00NK\x01"), "no storage"),
+    "too short": (pid(STORAGE, FLOATS), "no storage"),
+    "key of none": (pid(STORAGE, FLOATS, b"NNK\x01"), "without key or size"),
+    "negative": (pid(STORAGE, FLOATS, b"K\x00NJ\xff\xff\xff\xff"), "without key or size"),
+    "size of none": (pid(STORAGE, FLOATS, b"K\x00NN"), "without key or size"),
+    "absurd": (pid(STORAGE, FLOATS, b"K\x00N\x8a\x0a" + b"\x7f" * 10), "without key or size"),
+    "class": (pid(STORAGE, b"cos\nsystem\n", b"K\x00NK\x01"), r"class os\.system"),
+    "no class": (pid(STORAGE, b"]", b"K\x00NK\x01"), "class list"),
+}
+
+
+@pytest.mark.parametrize("case", ODD_IDS)
+def test_persistent_ids_of_another_form(kit: Any, case: str) -> None:
+    data, match = ODD_IDS[case]
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("m/data.pkl", data)
+    with pytest.raises(UserError, match=match):
+        kit.open(buffer.getvalue())
+
+
+def test_one_key_in_two_types_is_two_storages(kit: Any) -> None:
+    """Both must have the size of the entry; torch never writes this."""
+
+    def tensor(kind: bytes, count: bytes) -> bytes:
+        storage = b"(" + STORAGE + b"ctorch\n" + kind + b"\nX\x01\x00\x00\x000N" + count + b"tQ"
+        return b"ctorch._utils\n_rebuild_tensor\n(" + storage + b"K\x00K\x02\x85K\x01\x85tR"
+
+    tree = b"]" + tensor(b"FloatStorage", b"K\x02") + b"a" + tensor(b"IntStorage", b"K\x02") + b"a"
+    tree += tensor(b"FloatStorage", b"K\x03") + b"a."
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("m/data.pkl", tree)
+        archive.writestr("m/data/0", bytes(range(8)))
+    found = kit.open(buffer.getvalue())
+    assert kit.values(found.tensors["0"]) == kit.values(found.tensors["1"]) == bytes(range(8))
+    with pytest.raises(UserError, match="has 8 bytes; the pickle says 12"):
+        kit.values(found.tensors["2"])
+
+
+def test_a_storage_on_the_meta_device(kit: Any) -> None:
+    storage = b"(" + STORAGE + FLOATS + b"K\x00X\x04\x00\x00\x00metaK\x02tQ"
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(
+            "m/data.pkl",
+            b"ctorch._utils\n_rebuild_tensor\n(" + storage + b"K\x00K\x02\x85K\x01\x85tR.",
+        )
+    with pytest.raises(UserError, match="meta device"):
+        kit.values(kit.open(buffer.getvalue()).tensors["tensor"])
