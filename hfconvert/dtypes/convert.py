@@ -54,10 +54,10 @@ def _lost(raw: RawArray, result: RawArray, source: DType, target: DType) -> tupl
     magnitude = result if unsigned_zero else _magnitude(result, target)
     overflow = underflow = 0
     if unsigned_zero or magnitude.max() > LARGEST[target.code]:
-        overflow = np.count_nonzero(_not_finite(result, target) & ~_not_finite(raw, source))
+        overflow = int(np.count_nonzero(_not_finite(result, target) & ~_not_finite(raw, source)))
     if magnitude.min() == 0:
-        underflow = np.count_nonzero(_zero(result, target) & ~_zero(raw, source))
-    return int(overflow), int(underflow)
+        underflow = int(np.count_nonzero(_zero(result, target) & ~_zero(raw, source)))
+    return overflow, underflow
 
 
 def _not_finite(raw: RawArray, dtype: DType) -> RawArray:

@@ -29,6 +29,9 @@ _COMPANIONS = (
     ".weight_scale_inv",
     ".weight_zero_point",
     ".input_scale",
+    ".output_scale",
+    ".k_scale",
+    ".v_scale",
     "_scale_inv",
     "_scales",
 )
@@ -89,20 +92,15 @@ def _cast(name: str, entry: Entry, target: str, tally: Tally) -> Entry:
 
 def _quantized(checkpoint: Checkpoint) -> Iterator[str]:
     """Names that belong to quantised weights: scales and the like, and fp8 weights that have scales."""
-    packed = any(name.endswith(_PACKED) for name in checkpoint)
-    for name, entry in checkpoint.items():
-        dtype = entry.tensor.spec.dtype
-        scaled = any(f"{name}{end}" in checkpoint for end in ("_scale_inv", "_scale", "_scales"))
-        if (dtype.bits == 8 and dtype.kind == "float" and scaled) or (
-            name.endswith(_COMPANIONS) and (packed or _scales_fp8(name, checkpoint))
-        ):
+    scaled = {name for name in checkpoint if _is_scaled(name, checkpoint)}
+    packed = scaled or any(name.endswith(_PACKED) for name in checkpoint)
+    for name in checkpoint:
+        if name in scaled or (packed and name.endswith(_COMPANIONS)):
             yield name
 
 
-def _scales_fp8(name: str, checkpoint: Checkpoint) -> bool:
-    """Whether a scale belongs to a weight of one byte an element."""
-    for end in ("_scale_inv", "_scales", "_scale"):
-        weight = checkpoint.entries.get(name.removesuffix(end))
-        if name.endswith(end) and weight is not None and weight.tensor.spec.dtype.bits == 8:
-            return True
-    return False
+def _is_scaled(name: str, checkpoint: Checkpoint) -> bool:
+    """Whether a tensor of one byte an element has a scale beside it."""
+    dtype = checkpoint[name].tensor.spec.dtype
+    ends = ("_scale_inv", "_scale", "_scales")
+    return dtype.bits == 8 and any(f"{name}{end}" in checkpoint for end in ends)
