@@ -61,11 +61,19 @@ def run(  # noqa: PLR0913 - one parameter an option of the contract
     report: ReportOption = None,
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Stop after the plan.")] = False,
+    allow_remote_code: Annotated[
+        bool,
+        typer.Option(
+            "--allow-remote-code",
+            help="Let checks run the repository's own model code, where the recipe says so too.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
     verbose: VerboseOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Convert what a recipe describes, check it, and write the output folder."""
+    from hfconvert.models import Allowed
     from hfconvert.report.documents import failed_report_document, report_document
     from hfconvert.report.text import report_text
     from hfconvert.run import ChecksFailedError
@@ -73,11 +81,12 @@ def run(  # noqa: PLR0913 - one parameter an option of the contract
     from hfconvert.run import run as convert
 
     console = _console(as_json, verbose, quiet)
+    allowed = Allowed(remote_code=allow_remote_code)
 
     def act() -> tuple[Mapping[str, Any], str, Exit]:
         loaded = _load(recipe, overrides, output)
         try:
-            done = stop_early(loaded) if dry_run else convert(loaded, console)
+            done = stop_early(loaded) if dry_run else convert(loaded, console, allowed)
         except ChecksFailedError as failed:
             return report_document(failed.report), report_text(failed.report), Exit.VALUES
         return report_document(done), report_text(done), Exit.OK

@@ -7,10 +7,12 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from hfconvert.checks.architecture.check import Outcome
+from hfconvert.checks.merge import Held, hold_file
 from hfconvert.checks.result import Check
 from hfconvert.checks.sample import every_block, sampled_blocks
 from hfconvert.checks.tensors import NOTHING, Blocks, compare_file
@@ -21,6 +23,7 @@ from hfconvert.execute import copy_files, execute
 from hfconvert.findings import Finding, warning
 from hfconvert.hashing import hash_bytes
 from hfconvert.machine import peak_memory_bytes, versions
+from hfconvert.models import Allowed, prove_architecture
 from hfconvert.opening import measure_opening
 from hfconvert.plan import Plan, make_plan
 from hfconvert.prove import prove
@@ -45,6 +48,7 @@ from hfconvert.work import (
 QUICK_HASH_BYTES = 64 << 20
 
 _BLOCKS: Mapping[str, Blocks | None] = {"full": every_block, "sample": sampled_blocks, "off": None}
+_NOTHING_ALLOWED = Allowed()
 
 
 class ChecksFailedError(Exception):
@@ -68,6 +72,7 @@ class Made:
     checks: tuple[Check, ...]
     findings: tuple[Finding, ...] = ()
     opening: Opening | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)  # of libraries in other processes
 
 
 def plan(recipe: Recipe) -> Plan:
@@ -86,7 +91,7 @@ def dry_run(recipe: Recipe) -> Report:
     return _report("planned", planned, output_path(recipe, planned), started)
 
 
-def run(recipe: Recipe, console: Console) -> Report:
+def run(recipe: Recipe, console: Console, allowed: Allowed = _NOTHING_ALLOWED) -> Report:
     """Do the whole job. Nothing half-made is left under a final name.
 
     UserError where it cannot be done; ChecksFailedError, with the report, where the result is not right.
@@ -100,12 +105,15 @@ def run(recipe: Recipe, console: Console) -> Report:
         return _report("up-to-date", earlier, output, started, made)
     where = recipe.position("output", "path")
     check_free(output, where)
+    loadable = prove_architecture(planned, recipe, allowed)
+    if loadable.check.status == "fail":
+        raise ChecksFailedError(_report("failed", planned, output, started, _with(None, loadable)))
     with (
         _disk_errors(output, where),
         work_folder(output, planned.key, where) as (folder, journal),
         identifying(_hashed(planned, recipe), {}) as identities,
     ):
-        made = _make(planned, folder, journal, recipe, console)
+        made = _with(_make(planned, folder, journal, recipe, console), loadable)
         finished = planned.identified(identities.result())
         for file in planned.files:
             file.check_unchanged()
@@ -117,6 +125,17 @@ def run(recipe: Recipe, console: Console) -> Report:
     return report
 
 
+def _with(made: Made | None, outcome: Outcome) -> Made:
+    """What was made, with the outcome of one more check."""
+    made = made or Made((), ())
+    return replace(
+        made,
+        checks=(*made.checks, outcome.check),
+        findings=(*made.findings, *outcome.findings),
+        versions={**made.versions, **outcome.versions},
+    )
+
+
 def _hashed(planned: Plan, recipe: Recipe) -> tuple[LocalFile, ...]:
     """The files to hash for the digest: none where that would cost more than the recipe asks for."""
     if recipe.validation.tensors == "off" and unknown_bytes(planned.files, {}) > QUICK_HASH_BYTES:
@@ -125,19 +144,20 @@ def _hashed(planned: Plan, recipe: Recipe) -> tuple[LocalFile, ...]:
 
 
 def output_path(recipe: Recipe, planned: Plan) -> Path:
-    """The output folder: the recipe's, else `./<source name>-<dtype>`."""
+    """The output folder: the recipe's, else `./<source name>-<dtype>`, with `-merged` after a merge."""
     if recipe.output.path is not None:
         return recipe.output.path
     source = Path(planned.path).resolve()
     name = source.name if source.is_dir() else source.stem
-    return Path(f"{name}-{planned.main_dtype}")
+    merged = "-merged" if planned.merges.adapters else ""
+    return Path(f"{name}-{planned.main_dtype}{merged}")
 
 
 def _make(planned: Plan, folder: Path, journal: Journal, recipe: Recipe, console: Console) -> Made:
     """Make, hash and check every file in the work folder."""
     check_space(folder, planned.output_bytes - journal.nbytes)
     blocks = _BLOCKS[recipe.validation.tensors]
-    compared, outputs = NOTHING, []
+    compared, held, outputs = NOTHING, Held(), []
     losses: dict[str, Loss] = {}
     with (
         console.progress("convert", planned.output_bytes) as advance,
@@ -147,7 +167,10 @@ def _make(planned: Plan, folder: Path, journal: Journal, recipe: Recipe, console
             shard = made.shard
             if blocks:
                 tensors = {placed.name: placed.entry.tensor for placed in shard.tensors}
-                compared += compare_file(made.path, shard.file, tensors, blocks)
+                merges = planned.merges
+                compared += compare_file(made.path, shard.file, tensors, blocks, merges.sums)
+                some = None if blocks is every_block else blocks
+                held += hold_file(made.path, shard.file, merges, some)
             losses.update(made.losses)
             outputs.append(Output(shard.file, shard.size, made.sha256))
             console.done(f"{shard.file}  {shard.size} bytes  sha256 {made.sha256}")
@@ -156,7 +179,14 @@ def _make(planned: Plan, folder: Path, journal: Journal, recipe: Recipe, console
         write_file(folder / file, content)
         outputs.append(Output(file, len(content), hash_bytes(content)))
     sampled = blocks is sampled_blocks
-    checks = prove(planned, folder, compared if blocks else None, losses, sampled=sampled)
+    checks = prove(
+        planned,
+        folder,
+        compared if blocks else None,
+        losses,
+        sampled=sampled,
+        held=held if blocks else None,
+    )
     opening = measure_opening(planned, folder)
     return Made(tuple(outputs), checks, tuple(_underflows(losses)), opening)
 
@@ -215,7 +245,7 @@ def _report(
         checks=made.checks if made else (),
         findings=planned.findings + (made.findings if made else ()),
         opening=made.opening if made else None,
-        versions=versions(),
+        versions={**versions(), **(made.versions if made else {})},
         seconds=time.perf_counter() - started,
         peak_memory_bytes=peak_memory_bytes(),
     )
@@ -230,12 +260,13 @@ def _underflows(losses: Mapping[str, Loss]) -> Iterator[Finding]:
 
 
 def _failed(check: Check) -> Problem:
-    return values_problem(
-        f"the check `{check.name}` failed: {check.detail}",
-        why="what was written differs from what was planned or read",
-        do="keep the source; report this with the log, or look at the disk",
-        check=check.name,
-    )
+    why = "what was written differs from what was planned or read"
+    do = "keep the source; report this with the log, or look at the disk"
+    if check.name == "architecture":
+        why = "names or shapes are not those of the class that config.json names"
+        do = "mend the names with key_map, or config.json; validate.architecture: off converts all the same"
+    what = f"the check `{check.name}` failed: {check.detail}"
+    return values_problem(what, why=why, do=do, check=check.name)
 
 
 @contextmanager
