@@ -171,8 +171,10 @@ ODD_IDS = {
         "another form",
     ),
     "two sizes": (
-        b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nK\x01NK\x01NtQ"
-        + b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nK\x01NK\x02NtQ",
+        b"".join(
+            b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nK\x01NK" + count + b"NtQ"
+            for count in (b"\x01", b"\x02")
+        ),
         "two types or sizes",
     ),
 }
