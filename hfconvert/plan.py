@@ -24,6 +24,7 @@ from hfconvert.readers.config import read_config
 from hfconvert.readers.contents import PickleFacts
 from hfconvert.readers.load import Found, Wanted, load
 from hfconvert.recipe import Recipe
+from hfconvert.recipe.filling import filled
 from hfconvert.recipe.not_built import not_built
 from hfconvert.shards import BLOCK, WORKERS, Shard, TextFile, output_stem, shard_files
 from hfconvert.tensors.checkpoint import Checkpoint, Dropped
@@ -115,6 +116,7 @@ def make_plan(recipe: Recipe) -> Plan:
     found = load(path, _wanted(recipe))
     assets = _assets(recipe, found, alone=path.is_file())
     config = read_config(assets.config.path.parent) if assets.config else None
+    recipe = filled(recipe, config, found.args)
     applied = apply(found.checkpoint, recipe.key_map or (), recipe.position)
     check_coverage(found.checkpoint, applied.checkpoint)
     decided = decide(applied, config)
@@ -173,10 +175,12 @@ def _wanted(recipe: Recipe) -> Wanted:
     return Wanted(
         files=source.files,
         format=source.format,
+        ranks=source.ranks,
         weights=source.weights,
         keep_indexed=source.on_duplicate == "keep-indexed",
         refuse_dangerous=source.refuse_dangerous,
         where_files=recipe.position("source", "files"),
+        where_ranks=recipe.position("source", "ranks"),
         where_weights=recipe.position("source", "weights"),
     )
 

@@ -65,4 +65,5 @@ class Contents:
     facts: Mapping[str, Any] = field(default_factory=dict)
     pickle: PickleFacts | None = None
     findings: tuple[Finding, ...] = ()
+    args: Mapping[str, Any] = field(default_factory=dict)  # of the run that wrote it: `${args.x}`
     lazy: bool = True  # tensors can be read without loading the file

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from hfconvert.errors import (
     Problem,
@@ -14,6 +15,7 @@ from hfconvert.errors import (
     source_problem,
 )
 from hfconvert.findings import Finding, info, warning
+from hfconvert.readers import ranks
 from hfconvert.readers.contents import Contents, WeightSet
 from hfconvert.readers.formats import read_file
 from hfconvert.readers.index import check_index
@@ -30,11 +32,13 @@ class Wanted:
 
     files: tuple[str, ...] | None = None
     format: str = "auto"
+    ranks: str | None = None  # names of files with `{r}` for the rank
     weights: str | None = None
     keep_indexed: bool = False
     refuse_dangerous: bool = True
     compare_twin: bool = True  # whether pickles beside safetensors have to hold the same values
     where_files: str = "source.files"
+    where_ranks: str = "source.ranks"
     where_weights: str = "source.weights"
 
 
@@ -64,6 +68,11 @@ class Found:
         """The format of the files: `safetensors` or `torch`."""
         return self.files[0].contents.format
 
+    @property
+    def args(self) -> Mapping[str, Any]:
+        """The arguments that the run which wrote the weights recorded; none where no file does."""
+        return next((file.contents.args for file in self.files if file.contents.args), {})
+
 
 def load(path: Path, wanted: Wanted) -> Found:
     """Open the weights at a path, a folder or one file. UserError (exit 2 or 3) with all that is wrong."""
@@ -91,6 +100,8 @@ def _load(path: Path, wanted: Wanted) -> Found:
 
 
 def _choose(path: Path, wanted: Wanted) -> tuple[Path, Choice]:
+    if path.is_dir() and wanted.ranks is not None:
+        return path, Choice(ranks.rank_layout(path, wanted.ranks, wanted.where_ranks), None, ())
     if path.is_dir():
         return path, choose(path, wanted.files, wanted.where_files)
     if path.is_file():
@@ -113,7 +124,7 @@ def _open(root: Path, layout: Layout, wanted: Wanted) -> Found:
     for name in layout.files:
         source = LocalFile.of(root / name, name)
         try:
-            opened.append((source, read_file(source, wanted.format)))
+            opened.append((source, read_file(source, _format_of_file(wanted))))
         except UserError as error:
             problems += error.problems
     raise_any(problems)
@@ -121,6 +132,8 @@ def _open(root: Path, layout: Layout, wanted: Wanted) -> Found:
         OpenFile(source, contents, _chosen(source, contents, wanted)) for source, contents in opened
     ]
     raise_any(_dangers(files, wanted))
+    if wanted.ranks is not None:
+        files = [_of_rank(file, rank) for rank, file in enumerate(files)]
     tensors, file_of, findings = _together(layout, files, wanted)
     if not tensors:
         raise UserError(_empty(root, layout))
@@ -133,6 +146,16 @@ def _open(root: Path, layout: Layout, wanted: Wanted) -> Found:
     return Found(
         root, layout, tuple(files), checkpoint, file_of, metadata, tuple(findings + clashes)
     )
+
+
+def _format_of_file(wanted: Wanted) -> str:
+    return "auto" if wanted.format == ranks.FORMAT else wanted.format
+
+
+def _of_rank(file: OpenFile, rank: int) -> OpenFile:
+    """The file with its names as those of a rank's slices."""
+    chosen = replace(file.chosen, tensors=ranks.of_rank(file.chosen.tensors, rank))
+    return replace(file, contents=replace(file.contents, format=ranks.FORMAT), chosen=chosen)
 
 
 def _check_present(root: Path, layout: Layout) -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hfconvert.errors import Problem, recipe_problem
+from hfconvert.recipe.filling import unfilled
 from hfconvert.recipe.models import Recipe
-from hfconvert.recipe.placeholders import placeholders
 
 # Remove a line, or add a value to `built`, when the feature lands.
 
@@ -29,16 +29,14 @@ _FIELDS = (
         ("source", "format"),
         lambda r: r.source.format,
         "this format",
-        ("auto", "torch", "safetensors", "lightning"),
+        ("auto", "torch", "safetensors", "lightning", "ranks"),
     ),
     _Gap(("source", "checkpoint"), lambda r: r.source.checkpoint, "choosing a checkpoint"),
-    _Gap(("source", "ranks"), lambda r: r.source.ranks, "one file a rank"),
     _Gap(
         ("source", "assets_from"),
         lambda r: r.source.assets_from and r.source.assets_from.repo,
         "assets of a repository",
     ),
-    _Gap(("lora",), lambda r: r.lora, "merging adapters"),
     _Gap(("output", "disk"), lambda r: r.output.disk, "bounded disk", ("normal",)),
     _Gap(
         ("validate", "logits"),
@@ -46,12 +44,10 @@ _FIELDS = (
         "comparing logits",
         ("auto", "off"),
     ),
-    _Gap(("validate", "reference"), lambda r: r.validation.reference, "comparing to a reference"),
     _Gap(
-        ("validate", "trust_remote_code"),
-        lambda r: r.validation.trust_remote_code,
-        "running a repository's own code",
-        (False,),
+        ("validate", "reference"),
+        lambda r: r.validation.reference and r.validation.reference.repo,
+        "comparing to a repository",
     ),
     _Gap(("publish",), lambda r: r.publish, "publishing"),
 )
@@ -83,5 +79,5 @@ def _gaps(recipe: Recipe) -> Iterator[tuple[tuple[str | int, ...], str]]:
     for index, step in enumerate(recipe.key_map or ()):
         if step.name in _STEPS_NOT_BUILT:
             yield ("key_map", index, step.name), f"the step `{step.name}`"
-    for path, name in placeholders(recipe.document):
+    for path, name in unfilled(recipe):
         yield path, f"filling in `${{{name}}}`"

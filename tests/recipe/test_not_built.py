@@ -43,7 +43,8 @@ validate: {tensors: off, architecture: off, logits: off}
         ("lora: {adapters: [{adapter: ./a}]}", 1, "merging adapters"),
         ("publish: {repo: a/b}", 1, "publishing"),
         ("key_map: [{densify: [a]}]", 12, "the step `densify`"),
-        ("key_map: [{drop: ['${config.x}']}]", 19, "filling in `${config.x}`"),
+        ("key_map: [{drop: ['${adapter.x}']}]", 19, "filling in `${adapter.x}`"),
+        ("output: {path: '${config.x}'}", 10, "filling in `${config.x}`"),
     ],
 )
 def test_what_does_not_is_said_at_its_place(
@@ -58,7 +59,6 @@ def test_what_does_not_is_said_at_its_place(
         ("repo: a/b", 10, "reading from the Hub"),
         ("path: x, format: nemo", 19, "this format"),
         ("path: x, checkpoint: 5", 19, "choosing a checkpoint"),
-        ("path: x, ranks: 'r-{r}'", 19, "one file a rank"),
         ("path: x, assets_from: a/b", 19, "assets of a repository"),
     ],
 )
@@ -76,7 +76,10 @@ def test_every_field_is_built_or_listed() -> None:
     fields |= {("output", name) for name in Output.model_fields}
     fields |= {("validate", name) for name in Validation.model_fields}
     assert fields - listed == {
-        *(("source", name) for name in ("path", "revision", "subfolder", "files", "weights")),
+        *(
+            ("source", name)
+            for name in ("path", "revision", "subfolder", "files", "weights", "ranks")
+        ),
         *(("source", name) for name in ("on_duplicate", "refuse_dangerous")),
         *(("output", name) for name in ("path", "max_shard_size", "filename")),
         *(("validate", name) for name in ("tensors", "architecture")),
