@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -48,9 +48,9 @@ Remembered = Mapping[tuple[str, int, int], str]
 
 
 def digest_of(
-    canonical: Mapping[str, Any], shards: Iterable[Shard], files: Mapping[str, Any]
+    canonical: Mapping[str, Any], shards: Iterable[Shard], files: Sequence[Any]
 ) -> str:
-    """The digest; `files` gives the content identity of every file by its name within the source."""
+    """The digest; `files` gives the name of every file within its source, and its content identity."""
     digest = hashlib.sha256()
     head = {"format": FORMAT, "recipe": canonical, "files": files}
     for part in chain([head], _described(shards)):

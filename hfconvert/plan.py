@@ -19,6 +19,8 @@ from hfconvert.errors import Problem, raise_any
 from hfconvert.findings import Finding, info
 from hfconvert.keymap.apply import apply
 from hfconvert.keymap.coverage import check_coverage
+from hfconvert.lora.apply import Merges
+from hfconvert.merging import merge
 from hfconvert.readers.assets import AssetFolder, Assets, gather, missing_assets
 from hfconvert.readers.config import read_config
 from hfconvert.readers.contents import PickleFacts
@@ -64,12 +66,14 @@ class Plan:
     before: Mapping[str, str]  # dtype of every tensor before casts
     tally: Tally
     totals: Totals
+    merges: Merges
     digest: str | None = None
 
     @property
     def files(self) -> tuple[LocalFile, ...]:
         """Every file that is read or copied."""
-        return (*self.sources, *self.copies, *(one.source for one in self.rewritten))
+        adapters = (file for adapter in self.merges.adapters for file in adapter.files)
+        return (*self.sources, *adapters, *self.copies, *(one.source for one in self.rewritten))
 
     @property
     def output_bytes(self) -> int:
@@ -98,14 +102,14 @@ class Plan:
     @property
     def key(self) -> str:
         """Names the work folder of this plan: as the digest, with files by path, size and time."""
-        stats = {file.name: [str(file.path), file.size, file.mtime_ns] for file in self.files}
+        stats = [[file.name, str(file.path), file.size, file.mtime_ns] for file in self.files]
         return digest_of(self.canonical, self.shards, stats)
 
     def identified(self, identities: tuple[Identity, ...]) -> Plan:
         """The plan with its digest where the content of every file is known, else with a finding."""
         if len(identities) < len(self.files):
             return replace(self, findings=(*self.findings, _NO_DIGEST))
-        files = {file.name: one.sha256 for file, one in zip(self.files, identities, strict=True)}
+        files = [[file.name, one.sha256] for file, one in zip(self.files, identities, strict=True)]
         return replace(self, digest=digest_of(self.canonical, self.shards, files))
 
 
@@ -121,8 +125,10 @@ def make_plan(recipe: Recipe) -> Plan:
     check_coverage(found.checkpoint, applied.checkpoint)
     decided = decide(applied, config)
     raise_any([*_unreadable(decided.checkpoint), *lost_ties(applied.checkpoint, config)])
-    casts = cast(decided.checkpoint, recipe.dtype, recipe.position)
-    before = {name: one.tensor.spec.dtype.code for name, one in decided.checkpoint.items()}
+    tally = Tally()
+    merged = merge(recipe, decided, config, tally)
+    casts = cast(merged.checkpoint, recipe.dtype, recipe.position, tally)
+    before = {name: one.tensor.spec.dtype.code for name, one in merged.checkpoint.items()}
     configured = configure(assets.config, config, casts.checkpoint, before, tied=decided.tied)
     shards, texts, oversize = shard_files(
         casts.checkpoint,
@@ -134,6 +140,7 @@ def make_plan(recipe: Recipe) -> Plan:
         *found.findings,
         *applied.findings,
         *decided.findings,
+        *merged.findings,
         *casts.findings,
         *oversize,
         *assets.findings,
@@ -145,7 +152,7 @@ def make_plan(recipe: Recipe) -> Plan:
         path=str(path),
         format=found.format,
         sources=tuple(file.source for file in found.files),
-        pickles=_pickles(found),
+        pickles=(*_pickles(found), *(one for a in merged.merges.adapters for one in a.pickles)),
         shards=shards,
         texts=texts,
         copies=tuple(file for file in assets.copied if not configured or file != configured.source),
@@ -154,7 +161,7 @@ def make_plan(recipe: Recipe) -> Plan:
         ties=decided.ties,
         findings=findings,
         before=before,
-        tally=casts.tally,
+        tally=tally,
         totals=count(
             found.checkpoint,
             decided.checkpoint,
@@ -162,6 +169,7 @@ def make_plan(recipe: Recipe) -> Plan:
             dropped=len(decided.checkpoint.dropped),
             tied=len(decided.ties),
         ),
+        merges=merged.merges,
     )
 
 
@@ -195,6 +203,9 @@ def _canonical(recipe: Recipe) -> dict[str, Any]:
     }.items():
         for key in keys:
             document.get(part, {}).pop(key, None)
+    for adapter in document.get("lora", {}).get("adapters", ()):
+        adapter.pop("adapter", None)
+        adapter.pop("revision", None)
     return {key: value for key, value in document.items() if value != {}}
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hfconvert.checks.dtypes import check_dtypes
 from hfconvert.checks.files import check_files
+from hfconvert.checks.merge import Held, merge_check
 from hfconvert.checks.names import check_names
 from hfconvert.checks.result import Check
 from hfconvert.checks.tensors import Compared, skipped_tensors, tensors_check
@@ -24,11 +25,13 @@ def prove(
     losses: Mapping[str, Loss],
     *,
     sampled: bool = False,
+    held: Held | None = None,
 ) -> tuple[Check, ...]:
     """Check what was written into the folder.
 
     `compared` is what came of comparing the values of all the files, None where the recipe says that they
-    are not compared, `sampled` says that it were some of the values; `losses` are those of the casts.
+    are not compared, `sampled` says that it were some of the values; `losses` are those of the casts;
+    `held` is what came of holding merged tensors against their exact sums.
     """
     expected = {
         placed.name: (shard.file, placed.entry.tensor.spec)
@@ -37,8 +40,9 @@ def prove(
     }
     files = {shard.file: folder / shard.file for shard in planned.shards}
     index = folder / planned.texts[0].file if planned.texts else None
+    sums = planned.merges.sums
     ties = [
-        Restored(tie.kept, tie.dropped, None if compared is None else tie.tensor)
+        Restored(tie.kept, tie.dropped, None if compared is None or tie.kept in sums else tie.tensor)
         for tie in planned.ties
     ]
     config = folder / CONFIG
@@ -46,7 +50,8 @@ def prove(
         check_names(expected, files, index, ties, config if config.is_file() else None),
         skipped_tensors()
         if compared is None
-        else tensors_check(compared, len(expected), sampled=sampled),
+        else tensors_check(compared, len(expected) - len(sums), sampled=sampled),
+        *([merge_check(held, planned.merges)] if planned.merges.adapters else ()),
         check_files(
             planned.copies,
             [(one.source, one.changed) for one in planned.rewritten],

@@ -13,6 +13,7 @@ from typing import Any
 
 from hfconvert.checks.architecture.check import Outcome
 from hfconvert.checks.merge import Held, hold_file
+from hfconvert.checks.merge import Held, hold_file
 from hfconvert.checks.result import Check
 from hfconvert.checks.sample import every_block, sampled_blocks
 from hfconvert.checks.tensors import NOTHING, Blocks, compare_file

@@ -33,6 +33,7 @@ class Totals:
     source_tensors: int
     source_bytes: int
     unchanged: int
+    merged: int
     mapped: int
     cast: int
     dropped: int
@@ -60,6 +61,7 @@ def count(
         if entry.tensor.spec.dtype != decided[name].tensor.spec.dtype
     }
     mapped = {name for name, entry in decided.items() if entry.steps}
+    merged = {name for name, entry in result.items() if any(map(_is_merge, entry.steps))}
     found, needed = _union(_tensors(source)), _union(_tensors(decided))
     packed, written = _nbytes(_tensors(decided)), _nbytes(_tensors(result))
     causes = {
@@ -72,13 +74,18 @@ def count(
         result=_by_dtype(_tensors(result)),
         source_tensors=len(source),
         source_bytes=found,
-        unchanged=len(result.keys() - cast - mapped),
+        unchanged=len(result.keys() - cast - mapped - merged),
+        merged=len(merged),
         mapped=len(mapped),
         cast=len(cast),
         dropped=dropped,
         tied=tied,
         causes={cause: nbytes for cause, nbytes in causes.items() if nbytes},
     )
+
+
+def _is_merge(step: str) -> bool:
+    return step.startswith("lora ")
 
 
 def _tensors(checkpoint: Checkpoint) -> Iterator[LazyTensor]:

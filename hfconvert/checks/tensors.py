@@ -8,7 +8,7 @@ done again by integer arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
@@ -60,16 +60,24 @@ NOTHING = Compared(0, 0, ())
 
 
 def compare_file(
-    path: Path, file: str, tensors: Mapping[str, LazyTensor], blocks: Blocks = every_block
+    path: Path,
+    file: str,
+    tensors: Mapping[str, LazyTensor],
+    blocks: Blocks = every_block,
+    apart: Container[str] = (),
 ) -> Compared:
-    """Compare a written file with the source tensors that its names stand for: all values, or some blocks."""
+    """Compare a written file with the source tensors that its names stand for: all values, or some blocks.
+
+    The names in `apart` lie in no source as they are written: another check holds them.
+    """
     header = header_of(path, file)
     if isinstance(header, str):
         return Compared(0, 0, (header,))
     written = LocalFile.of(path, file)
-    absent = tensors.keys() - {entry.name for entry in header.entries}
+    entries = [entry for entry in header.entries if entry.name not in apart]
+    absent = {name for name in tensors if name not in apart} - {entry.name for entry in entries}
     missing = Compared(0, 0, tuple(f"{name} is not in {file}" for name in sorted(absent)))
-    tasks = Shared(iter(header.entries))
+    tasks = Shared(iter(entries))
 
     def work() -> Compared:
         return reduce(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -13,6 +14,14 @@ from hfconvert.tensors.dtype import DType
 from hfconvert.tensors.lazy import Input, LazyTensor, Mesh, Place, RawArray, TensorSpec
 from hfconvert.tensors.source import ByteRange
 from hfconvert.tensors.tally import Tally
+
+
+@runtime_checkable
+class Sum(Protocol):
+    """A tensor that is computed wider than it is written: it is rounded once, to whatever dtype."""
+
+    def rounded_to(self, dtype: DType) -> LazyTensor:
+        """The same tensor in another dtype, from the wide values."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from hfconvert.dtypes.cast import Cast
+from hfconvert.dtypes.cast import Cast, Sum
 from hfconvert.dtypes.convert import FLOATS
 from hfconvert.findings import Finding, info, warning
 from hfconvert.keymap.fold import listed
@@ -13,6 +13,7 @@ from hfconvert.keymap.patterns import Pattern
 from hfconvert.recipe.casts import KEEP, Dtype
 from hfconvert.tensors.checkpoint import Checkpoint, Entry
 from hfconvert.tensors.dtype import BY_TORCH
+from hfconvert.tensors.lazy import LazyTensor
 from hfconvert.tensors.tally import Tally
 
 # What belongs to packed or quantised weights and loses its meaning when it is cast: bitsandbytes, GPTQ, AWQ,
@@ -47,13 +48,15 @@ class CastResult:
     findings: tuple[Finding, ...]
 
 
-def cast(checkpoint: Checkpoint, dtype: Dtype, where: Callable[..., str]) -> CastResult:
+def cast(
+    checkpoint: Checkpoint, dtype: Dtype, where: Callable[..., str], tally: Tally | None = None
+) -> CastResult:
     """Cast every floating tensor to what the first matching rule says, else to the default.
 
     Integers, booleans, complex and packed types stay as they are, and so do quantised weights with their
-    scales. A rule that matches no tensor is a warning.
+    scales. A rule that matches no tensor is a warning. Losses are counted in `tally`, or a new one.
     """
-    tally = Tally()
+    tally = tally or Tally()
     if dtype.keeps_all:
         return CastResult(checkpoint, tally, ())
     rules = [
@@ -86,7 +89,10 @@ def _cast(name: str, entry: Entry, target: str, tally: Tally) -> Entry:
     source = entry.tensor.spec.dtype
     if target == KEEP or source.code not in FLOATS or BY_TORCH[target] == source:
         return entry
-    node = Cast(entry.tensor, BY_TORCH[target], name, tally)
+    if isinstance(entry.tensor, Sum):
+        node: LazyTensor = entry.tensor.rounded_to(BY_TORCH[target])
+    else:
+        node = Cast(entry.tensor, BY_TORCH[target], name, tally)
     return replace(entry, tensor=node, steps=(*entry.steps, f"dtype {target}"))
 
 

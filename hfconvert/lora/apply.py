@@ -38,10 +38,10 @@ class Merges:
     values of the configuration that change, `untied` the names that are written though the base ties them.
     """
 
-    adapters: tuple[Adapter, ...]
-    sums: Mapping[str, Sum]
-    touched: Mapping[str, int]
-    targeted: Mapping[str, int]
+    adapters: tuple[Adapter, ...] = ()
+    sums: Mapping[str, Sum] = field(default_factory=dict)
+    touched: Mapping[str, int] = field(default_factory=dict)
+    targeted: Mapping[str, int] = field(default_factory=dict)
     native: bool = False
     config: Mapping[KeyPath, Any] = field(default_factory=dict)
     untied: tuple[str, ...] = ()

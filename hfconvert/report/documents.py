@@ -121,6 +121,7 @@ def totals_document(totals: Totals) -> dict[str, Any]:
         },
         "result": _amounts(totals.result),
         "unchanged": totals.unchanged,
+        "merged": totals.merged,
         "mapped": totals.mapped,
         "cast": totals.cast,
         "dropped": totals.dropped,

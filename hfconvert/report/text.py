@@ -103,6 +103,7 @@ def _size_lines(totals: Totals) -> Iterator[str]:
     yield f"after    {', '.join(_formulas(totals.result))}"
     fates = {
         "unchanged": totals.unchanged,
+        "merged": totals.merged,
         "mapped": totals.mapped,
         "cast": totals.cast,
         "dropped": totals.dropped,

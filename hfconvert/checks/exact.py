@@ -1,0 +1,136 @@
+"""The exact sum of base and updates in float64, for the `merge` check. Shares no code with the merge.
+
+Values are read at the places that `where` names. The scale comes from alpha and rank anew.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from hfconvert.checks.gather import values_at
+from hfconvert.lora.terms import Term
+from hfconvert.tensors.box import Box, full, shape_of
+from hfconvert.tensors.dtype import DType
+from hfconvert.tensors.lazy import LazyTensor
+
+Doubles = NDArray[np.float64]
+
+# Significant bits and smallest normal exponent of each type; source: IEEE 754-2019, OCP 8-bit floating point.
+_PRECISION = {
+    "F64": (53, -1022),
+    "F32": (24, -126),
+    "F16": (11, -14),
+    "BF16": (8, -126),
+    "F8_E4M3": (4, -6),
+    "F8_E5M2": (3, -14),
+}
+NUMPY: dict[str, Any] = {
+    "F64": np.float64,
+    "F32": np.float32,
+    "F16": np.float16,
+    "BF16": ml_dtypes.bfloat16,
+    "F8_E4M3": ml_dtypes.float8_e4m3fn,
+    "F8_E5M2": ml_dtypes.float8_e5m2,
+}
+_EPSILON = 2.0**-24  # half a unit in the last place of float32, relative
+_SAFETY = 1.02  # products of (1 + epsilon) and sums in float64
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """A block of the exact result, what was added to the base, and how far arithmetic may be off.
+
+    `slack` bounds the error of sums in float32, before the result is rounded to the dtype that is written.
+    """
+
+    value: Doubles
+    update: Doubles
+    slack: Doubles
+
+
+def exact_block(base: LazyTensor, terms: tuple[Term, ...], box: Box) -> Exact:
+    """Base and updates in the box, in the order of the terms."""
+    before = read_doubles(base, box)
+    value, slack = before.copy(), np.zeros_like(before)
+    for term in terms:
+        if term.kind == "rows":
+            _replace_rows(term, value, slack, box)
+            continue
+        update, error = _update(term, box)
+        value += update
+        slack += error + _EPSILON * np.abs(value)
+    return Exact(value, value - before, slack * _SAFETY)
+
+
+def half_unit(value: Doubles, dtype: DType) -> Doubles:
+    """Half a unit in the last place of the dtype, at each value."""
+    bits, lowest = _PRECISION[dtype.code]
+    _, exponent = np.frexp(value)  # value = m * 2**exponent with m in [0.5, 1)
+    unit: Doubles = np.ldexp(0.5, np.maximum(exponent - 1, lowest) - (bits - 1))
+    return unit
+
+
+def read_doubles(tensor: LazyTensor, box: Box) -> Doubles:
+    """A part of a tensor as float64, by `where`; by `fill` where values are computed and lie nowhere."""
+    shape, dtype = shape_of(box), tensor.spec.dtype
+    mesh = tuple(np.arange(lo, hi, dtype=np.int64) for lo, hi in box)
+    result = np.empty(shape, np.float64)
+    held = 0
+    for place in tensor.where(mesh):
+        values = values_at(place).view(NUMPY[place.dtype.code]).astype(np.float64)
+        result[np.ix_(*place.select)] = values
+        held += values.size
+    if held < result.size:
+        raw = np.empty(shape, dtype.raw)
+        tensor.fill(raw, box)
+        result[...] = raw.view(NUMPY[dtype.code])
+    return result
+
+
+def scale(term: Term) -> float:
+    """alpha over rank, or over its root, times the weight of the adapter."""
+    divisor = math.sqrt(term.r) if term.settings.get("use_rslora") else float(term.r)
+    return term.weight * term.alpha / divisor
+
+
+def _update(term: Term, box: Box) -> tuple[Doubles, Doubles]:
+    if term.kind == "bias":
+        update = read_doubles(term.tensors["bias"], box) * scale(term)
+        return update, 2 * _EPSILON * np.abs(update)
+    return _low_rank(term, box)
+
+
+def _low_rank(term: Term, box: Box) -> tuple[Doubles, Doubles]:
+    """Column by row: outer sums over the rank, in float64; the error by the norms of what is multiplied."""
+    rows, columns = box
+    a, b = term.tensors["A"], term.tensors["B"]
+    rank = (0, a.spec.shape[0])
+    if term.transposed:
+        left, right = read_doubles(a, (rank, rows)).T, read_doubles(b, (columns, rank)).T
+    else:
+        left, right = read_doubles(b, (rows, rank)), read_doubles(a, (rank, columns))
+    return product(left, right, scale(term))
+
+
+def product(left: Doubles, right: Doubles, factor: float) -> tuple[Doubles, Doubles]:
+    """The scaled product, and a bound for the error of computing it in float32."""
+    update = (left @ right) * factor
+    norms = np.outer(np.linalg.norm(left, axis=1), np.linalg.norm(right, axis=0))
+    return update, _EPSILON * (len(right) + 2) * abs(factor) * norms
+
+
+def _replace_rows(term: Term, value: Doubles, slack: Doubles, box: Box) -> None:
+    tensor = term.tensors["rows"]
+    rows = read_doubles(tensor, full(tensor.extent))
+    inner = tuple(slice(lo, hi) for lo, hi in box[1:])
+    lo, hi = box[0]
+    for number, row in enumerate(term.indices):
+        if lo <= row < hi:
+            value[row - lo] = rows[number][inner]
+            slack[row - lo] = 0
