@@ -58,8 +58,9 @@ def count(
     cast = {
         name
         for name, entry in result.items()
-        if entry.tensor.spec.dtype != decided[name].tensor.spec.dtype
+        if name in decided and entry.tensor.spec.dtype != decided[name].tensor.spec.dtype
     }
+    added = _nbytes(entry.tensor for name, entry in result.items() if name not in decided)
     mapped = {name for name, entry in decided.items() if entry.steps}
     merged = {name for name, entry in result.items() if any(map(_is_merge, entry.steps))}
     found, needed = _union(_tensors(source)), _union(_tensors(decided))
@@ -67,7 +68,8 @@ def count(
     causes = {
         "left out": needed - found,
         "views written apart" if packed > needed else "gaps between views": packed - needed,
-        "cast": written - packed,
+        "cast": written - added - packed,
+        "added by adapters": added,
     }
     return Totals(
         source=_by_dtype(_once(_tensors(source))),
