@@ -25,10 +25,13 @@ from hfconvert.readers.assets import AssetFolder, Assets, gather, missing_assets
 from hfconvert.readers.config import read_config
 from hfconvert.readers.contents import PickleFacts
 from hfconvert.readers.load import Found, Wanted, load
+from hfconvert.readers.torch_checksums import covering
+from hfconvert.readers.torch_found import Checksum
 from hfconvert.recipe import Recipe
 from hfconvert.recipe.filling import filled
 from hfconvert.recipe.not_built import not_built
 from hfconvert.shards import BLOCK, WORKERS, Shard, TextFile, output_stem, shard_files
+from hfconvert.tensors.box import full
 from hfconvert.tensors.checkpoint import Checkpoint, Dropped
 from hfconvert.tensors.source import LocalFile
 from hfconvert.tensors.tally import Tally
@@ -67,6 +70,7 @@ class Plan:
     tally: Tally
     totals: Totals
     merges: Merges
+    checksums: tuple[Checksum, ...]  # of storages that are read
     digest: str | None = None
 
     @property
@@ -169,8 +173,15 @@ def make_plan(recipe: Recipe) -> Plan:
             dropped=len(decided.checkpoint.dropped),
             tied=len(decided.ties),
         ),
+        checksums=tuple(_checksums(found, casts.checkpoint)),
         merges=merged.merges,
     )
+
+
+def _checksums(found: Found, written: Checkpoint) -> Iterator[Checksum]:
+    recorded = (one for file in found.files for one in file.contents.checksums)
+    tensors = (entry.tensor for entry in written.values())
+    return covering(recorded, (part for one in tensors for part in one.needs(full(one.extent))))
 
 
 def _source_path(recipe: Recipe) -> Path:

@@ -13,13 +13,19 @@ from typing import Any
 
 from hfconvert.checks.architecture.check import Outcome
 from hfconvert.checks.merge import Held, hold_file
-from hfconvert.checks.merge import Held, hold_file
 from hfconvert.checks.result import Check
 from hfconvert.checks.sample import every_block, sampled_blocks
 from hfconvert.checks.tensors import NOTHING, Blocks, compare_file
 from hfconvert.console import Console
 from hfconvert.digest import Identity, identify, identifying, remembered, unknown_bytes
-from hfconvert.errors import Problem, UserError, recipe_problem, resource_problem, values_problem
+from hfconvert.errors import (
+    Problem,
+    UserError,
+    raise_any,
+    recipe_problem,
+    resource_problem,
+    values_problem,
+)
 from hfconvert.execute import copy_files, execute
 from hfconvert.findings import Finding, warning
 from hfconvert.hashing import hash_bytes
@@ -28,6 +34,8 @@ from hfconvert.models import Allowed, prove_architecture
 from hfconvert.opening import measure_opening
 from hfconvert.plan import Plan, make_plan
 from hfconvert.prove import prove
+from hfconvert.readers.torch_checksums import looking_for_flips
+from hfconvert.readers.torch_found import Checksum
 from hfconvert.recipe import Recipe
 from hfconvert.report.documents import report_document
 from hfconvert.report.model import Opening, Output, Report, Status
@@ -113,8 +121,10 @@ def run(recipe: Recipe, console: Console, allowed: Allowed = _NOTHING_ALLOWED) -
         _disk_errors(output, where),
         work_folder(output, planned.key, where) as (folder, journal),
         identifying(_hashed(planned, recipe), {}) as identities,
+        looking_for_flips(_checksums(planned, recipe)) as flips,
     ):
         made = _with(_make(planned, folder, journal, recipe, console), loadable)
+        raise_any(flips.result())
         finished = planned.identified(identities.result())
         for file in planned.files:
             file.check_unchanged()
@@ -142,6 +152,11 @@ def _hashed(planned: Plan, recipe: Recipe) -> tuple[LocalFile, ...]:
     if recipe.validation.tensors == "off" and unknown_bytes(planned.files, {}) > QUICK_HASH_BYTES:
         return ()
     return planned.files
+
+
+def _checksums(planned: Plan, recipe: Recipe) -> tuple[Checksum, ...]:
+    """Those that the source records of itself, where the recipe asks for every value."""
+    return planned.checksums if recipe.validation.tensors == "full" else ()
 
 
 def output_path(recipe: Recipe, planned: Plan) -> Path:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from hfconvert.errors import UserError
 from hfconvert.findings import Finding
 from hfconvert.pickles.values import Import
+from hfconvert.readers.torch_found import Checksum
 from hfconvert.tensors.lazy import LazyTensor, TensorSpec
 
 
@@ -65,5 +66,6 @@ class Contents:
     facts: Mapping[str, Any] = field(default_factory=dict)
     pickle: PickleFacts | None = None
     findings: tuple[Finding, ...] = ()
+    checksums: tuple[Checksum, ...] = ()
     args: Mapping[str, Any] = field(default_factory=dict)  # of the run that wrote it: `${args.x}`
     lazy: bool = True  # tensors can be read without loading the file

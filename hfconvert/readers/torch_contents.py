@@ -27,6 +27,7 @@ def read_torch_contents(source: ByteSource) -> Contents:
         facts=learned,
         pickle=PickleFacts(file.imports, file.stubbed),
         findings=file.findings + found.findings,
+        checksums=file.checksums,
     )
 
 
