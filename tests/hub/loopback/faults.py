@@ -14,7 +14,7 @@ from tests.hub.loopback.messages import Answer, RefusedError, Request
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """Answer this instead; the request is not carried out."""
+    """Answer this instead; the request is not carried out. A body of bytes is a web page, else JSON."""
 
     status: int
     message: str = ""
@@ -24,6 +24,9 @@ class Say:
 
     def answer(self) -> Answer:
         """A refusal, or a body with any status."""
+        if isinstance(self.body, bytes):
+            headers = {"Content-Type": "text/html", **self.headers}
+            return Answer(self.status, headers, MemoryBlob(self.body), 0, len(self.body))
         if self.body is not None:
             return Answer.of(self.body, self.status, self.headers)
         refusal = RefusedError(self.status, self.message or "injected", self.code, self.headers)

@@ -36,6 +36,7 @@ class RunningHub(Hub):
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 128  # a connection that does not fit is tried again after a second
 
     def __init__(self, hub: Hub, origin: str, table: Iterable[Route]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hfconvert.errors import Exit, UserError
+from hfconvert.hub.client import connect
+from hfconvert.hub.source import Snapshot, cached_bytes, fetch, fetch_all, pin
+from tests.hub.loopback.faults import Corrupt, Say, Truncate
+from tests.hub.loopback.server import RunningHub
+
+WEIGHTS = bytes(range(256)) * 4000
+FILES: dict[str, str | bytes] = {
+    "config.json": "{}",
+    "model.safetensors": WEIGHTS,
+    "unet/config.json": '{"a": 1}',
+    "unet/model.bin": WEIGHTS[::-1],
+}
+
+
+@pytest.fixture
+def snapshot(hub: RunningHub) -> Callable[..., Snapshot]:
+    """Pin `owner/m`, which has FILES; after that the log is empty."""
+
+    def make(revision: str | None = None) -> Snapshot:
+        if "owner/m" not in hub.repos:
+            hub.repo("owner/m", FILES)
+        pinned = pin(connect(token=hub.token()), "owner/m", revision)
+        hub.log.clear()
+        return pinned
+
+    return make
+
+
+def test_a_revision_is_resolved_once(hub: RunningHub, snapshot: Callable[..., Snapshot]) -> None:
+    pinned = snapshot()
+    commit = hub.repos["owner/m"].head.id
+    assert (pinned.repo, pinned.revision, pinned.commit) == ("owner/m", "main", commit)
+    hub.push("owner/m", {"config.json": "newer"})
+    assert fetch(pinned, "config.json").read_text() == "{}"
+    assert snapshot("refs/heads/main").commit != commit
+    assert snapshot(commit[:10]).commit == commit
+
+
+def test_files_are_recorded_with_size_and_identity(snapshot: Callable[..., Snapshot]) -> None:
+    files = snapshot().files
+    assert list(files) == sorted(FILES)
+    sha256 = hashlib.sha256(WEIGHTS).hexdigest()
+    large = files["model.safetensors"]
+    assert (large.size, large.identity) == (len(WEIGHTS), f"sha256:{sha256}")
+    assert files["config.json"].size == 2
+    assert files["config.json"].identity == "git:9e26dfeeb6e641a33dae4961196235bdb965b21b"
+
+
+def test_facts_of_the_repository_come_along(
+    hub: RunningHub, snapshot: Callable[..., Snapshot]
+) -> None:
+    hub.repo("owner/m", FILES, private=True, facts={"library_name": "diffusers"})
+    facts = snapshot().facts
+    assert (facts.private, facts.gated, facts.library_name) == (True, False, "diffusers")
+
+
+def test_files_below_a_folder(snapshot: Callable[..., Snapshot]) -> None:
+    pinned = snapshot()
+    assert sorted(pinned.below("unet")) == ["config.json", "model.bin"]
+    assert pinned.below("unet/")["model.bin"].path == "unet/model.bin"
+    assert pinned.below(None).keys() == pinned.files.keys()
+    assert pinned.below("nothing") == {}
+
+
+def test_a_file_that_is_not_there_is_told_without_asking(
+    hub: RunningHub, snapshot: Callable[..., Snapshot]
+) -> None:
+    pinned = snapshot()
+    with pytest.raises(UserError, match="no such file at this commit") as caught:
+        fetch(pinned, "other.bin")
+    assert caught.value.exit is Exit.HUB
+    assert hub.log.records == []
+
+
+def test_whole_files_are_fetched_once(
+    hub: RunningHub, snapshot: Callable[..., Snapshot], transfer: str
+) -> None:
+    hub.repo("owner/m")
+    hub.push("owner/m", FILES, xet=transfer == "xet")
+    pinned = snapshot()
+    assert cached_bytes(pinned, FILES) == 0
+    folder = fetch_all(pinned, FILES)
+    for path, content in FILES.items():
+        expected = content if isinstance(content, bytes) else content.encode()
+        assert (folder / path).read_bytes() == expected
+    assert hub.log.leaks == []
+    assert cached_bytes(pinned, FILES) == sum(len(content) for content in FILES.values())
+    hub.log.clear()
+    assert fetch_all(pinned, FILES) == folder
+    assert hub.log.records == []
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "empty", "gone"])
+def test_a_damaged_cached_file_is_fetched_again_alone(
+    hub: RunningHub, snapshot: Callable[..., Snapshot], transfer: str, damage: str
+) -> None:
+    hub.repo("owner/m")
+    hub.push("owner/m", FILES, xet=transfer == "xet")
+    pinned = snapshot()
+    folder = fetch_all(pinned, FILES)
+    spoil((folder / "model.safetensors").resolve(), damage)
+    hub.log.clear()
+    assert fetch_all(pinned, FILES) == folder
+    assert (folder / "model.safetensors").read_bytes() == WEIGHTS
+    assert {record.path.rpartition("/")[2] for record in hub.log.find("HEAD")} == {
+        "model.safetensors"
+    }
+
+
+def spoil(path: Path, damage: str) -> None:
+    path.chmod(0o644)
+    match damage:
+        case "cut":
+            path.write_bytes(WEIGHTS[:-1])
+        case "changed":
+            path.write_bytes(WEIGHTS[:-1] + b"!")
+        case "empty":
+            path.write_bytes(b"")
+        case _:
+            path.unlink()
+
+
+@pytest.mark.usefixtures("lfs")
+def test_a_file_that_arrives_damaged_is_fetched_again(
+    hub: RunningHub, snapshot: Callable[..., Snapshot]
+) -> None:
+    pinned = snapshot()
+    hub.faults.add("GET", "/objects/", Corrupt(at=7))
+    assert fetch(pinned, "model.safetensors").read_bytes() == WEIGHTS
+    assert len(hub.log.find("GET", origin="cdn")) == 2
+
+
+@pytest.mark.usefixtures("lfs")
+def test_a_file_that_arrives_damaged_twice_is_an_error(
+    hub: RunningHub, snapshot: Callable[..., Snapshot]
+) -> None:
+    pinned = snapshot()
+    hub.faults.add("GET", "/objects/", Corrupt(at=7), times=None)
+    with pytest.raises(UserError, match="arrives damaged, twice") as caught:
+        fetch(pinned, "model.safetensors")
+    assert caught.value.exit is Exit.HUB
+
+
+@pytest.mark.usefixtures("lfs")
+def test_a_file_that_arrives_cut_is_an_error_of_the_transfer(
+    hub: RunningHub, snapshot: Callable[..., Snapshot]
+) -> None:
+    pinned = snapshot()
+    hub.faults.add("GET", "/objects/", Truncate(to=10), times=None)
+    with pytest.raises(UserError, match="the transfer failed") as caught:
+        fetch(pinned, "model.safetensors")
+    assert caught.value.exit is Exit.HUB
+
+
+def test_all_that_failed_is_told_at_once(
+    hub: RunningHub, snapshot: Callable[..., Snapshot]
+) -> None:
+    pinned = snapshot()
+    hub.faults.add("HEAD", "config.json", Say(403, "no"), times=None)
+    with pytest.raises(UserError) as caught:
+        fetch_all(pinned, FILES)
+    subjects = {problem.subject for problem in caught.value.problems}
+    start = f"owner/m@{pinned.commit[:12]}"
+    assert subjects == {f"{start}/config.json", f"{start}/unet/config.json"}
+
+
+def test_nothing_to_fetch(snapshot: Callable[..., Snapshot]) -> None:
+    assert fetch_all(snapshot(), []) == Path()
