@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice
 from typing import Any
 
 from hfconvert.errors import Problem, raise_any, source_problem, values_problem
@@ -18,11 +18,11 @@ from hfconvert.findings import Finding, info, warning
 from hfconvert.keymap.applied import Applied, ClaimedTie
 from hfconvert.keymap.steps.untie import is_untied
 from hfconvert.readers.config import tied_embeddings
-from hfconvert.tensors.box import full
 from hfconvert.tensors.checkpoint import Checkpoint, Entry
 from hfconvert.tensors.compare import same_values
 from hfconvert.tensors.lazy import LazyTensor
 from hfconvert.tensors.leaf import Leaf
+from hfconvert.tensors.overlap import overlapping
 
 _SHARED = re.compile(r"(^|\.)shared(\.|$)")
 _EMBEDDING = re.compile(r"(^|\.)(wte|tok_embeddings?|[a-z_]*embed[a-z_]*)(\.|$)", re.IGNORECASE)
@@ -32,6 +32,7 @@ _OUTPUT = re.compile(
     r"(lm_head|embed_out|output_layer|predictions\.decoder|lm_head\.decoder|proj_out|vocab_projector)"
     r"\.weight$"
 )
+_SAID = 5  # overlaps that are named
 _LANGUAGE_MODELS = ("ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForConditionalGeneration")
 
 
@@ -226,25 +227,12 @@ def _by_value(entries: Mapping[str, Entry]) -> tuple[list[Tie], list[Finding]]:
 
 def _overlaps(checkpoint: Checkpoint) -> list[Finding]:
     """Views that share some bytes without being the same view."""
-    spans: dict[str, list[tuple[int, int, str]]] = {}
-    seen = set()
-    for name, entry in checkpoint.items():
-        tensor = entry.tensor
-        if not isinstance(tensor, Leaf) or not tensor.spec.nbytes:
-            continue
-        ranges = list(tensor.needs(full(tensor.extent)))
-        span = (ranges[0].start, ranges[-1].stop)
-        if (tensor.source.name, *span) not in seen:
-            seen.add((tensor.source.name, *span))
-            spans.setdefault(tensor.source.name, []).append((*span, name))
-    sharing = []
-    for places in spans.values():
-        places.sort()
-        for (_, stop, name), (start, _, other) in pairwise(places):
-            if start < stop:
-                sharing.append(f"{name} and {other}")
+    leaves = {
+        name: entry.tensor for name, entry in checkpoint.items() if isinstance(entry.tensor, Leaf)
+    }
+    sharing = [f"{name} and {other}" for name, other in islice(overlapping(leaves), _SAID + 1)]
     if not sharing:
         return []
-    shown = "; ".join(sharing[:5]) + (f"; and {len(sharing) - 5} more" if len(sharing) > 5 else "")
+    shown = "; ".join(sharing[:_SAID]) + ("; and more" if len(sharing) > _SAID else "")
     message = f"these views lie over common bytes without being the same; each is copied: {shown}"
     return [info("ties", "", message, "the result can be larger than the source")]
