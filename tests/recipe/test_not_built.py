@@ -38,9 +38,7 @@ validate: {tensors: off, architecture: off, logits: off}
 @pytest.mark.parametrize(
     ("lines", "column", "what"),
     [
-        ("validate: {reference: ./x}", 12, "comparing to a reference"),
-        ("validate: {trust_remote_code: true}", 12, "running a repository's own code"),
-        ("lora: {adapters: [{adapter: ./a}]}", 1, "merging adapters"),
+        ("validate: {reference: a/b}", 12, "comparing to a repository"),
         ("publish: {repo: a/b}", 1, "publishing"),
         ("key_map: [{densify: [a]}]", 12, "the step `densify`"),
         ("key_map: [{drop: ['${adapter.x}']}]", 19, "filling in `${adapter.x}`"),
@@ -82,13 +80,13 @@ def test_every_field_is_built_or_listed() -> None:
         ),
         *(("source", name) for name in ("on_duplicate", "refuse_dangerous")),
         *(("output", name) for name in ("path", "max_shard_size", "filename")),
-        *(("validate", name) for name in ("tensors", "architecture")),
+        *(("validate", name) for name in ("tensors", "architecture", "trust_remote_code")),
     }
     assert listed - fields <= {("dtype",), ("lora",), ("publish",)}
 
 
 def test_everything_is_said_at_once_and_overrides_are_named(read: Callable[..., Recipe]) -> None:
-    recipe = read("lora: {adapters: [{adapter: ./a}]}\n", "validate.reference=./x")
+    recipe = read("publish: {repo: a/b}\n", "validate.reference=a/b")
     assert [subject for subject, _ in gaps(recipe)] == [
         "recipe.yaml:3:1",
         "--set validate.reference",
