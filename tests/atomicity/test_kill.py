@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -17,6 +18,7 @@ Start = Callable[..., Any]
 Scene = Any  # of conftest.py
 MODES = ["kill-before", "kill-after", "kill-torn"]
 RUN = ("run", "recipe.yaml")
+ROOT = Path(__file__).parents[2]
 
 
 def _finishes(victims: Start, scene: Scene) -> None:
@@ -132,10 +134,14 @@ def test_kills_of_the_real_command_at_random_times(
     killed = 0
     for _ in range(40):
         process = subprocess.Popen(
-            command, cwd=scene.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command,
+            cwd=scene.folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         try:
-            process.wait(timeout=chance.uniform(0.3, 2.5))
+            assert process.wait(timeout=chance.uniform(0.4, 1.6)) == 0
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             killed += 1
