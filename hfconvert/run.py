@@ -276,12 +276,15 @@ def _underflows(losses: Mapping[str, Loss]) -> Iterator[Finding]:
 
 
 def _failed(check: Check) -> Problem:
+    what = f"the check `{check.name}` failed: {check.detail}"
     why = "what was written differs from what was planned or read"
     do = "keep the source; report this with the log, or look at the disk"
     if check.name == "architecture":
         why = "names or shapes are not those of the class that config.json names"
         do = "mend the names with key_map, or config.json; validate.architecture: off converts all the same"
-    what = f"the check `{check.name}` failed: {check.detail}"
+    elif check.name == "dtypes" and check.measured.get("overflow"):
+        why = "the dtype cannot hold numbers that large; they would become infinite"
+        do = "cast to bfloat16, or keep these wider: dtype: {default: ..., rules: {NAME: float32}}"
     return values_problem(what, why=why, do=do, check=check.name)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from hfconvert.checks.result import Check
 from hfconvert.checks.written import held_by
+from hfconvert.keymap.fold import fold, unfold
 from hfconvert.tensors.tally import Loss
 
 _EMBEDDING = re.compile(r"embed|(^|\.)(wte|wpe|shared|lm_head|embed_out)(\.|$)", re.IGNORECASE)
@@ -32,11 +33,7 @@ def check_dtypes(
         for name, code in expected.items()
         if written.get(name) != code
     ]
-    overflows = {name: loss for name, loss in losses.items() if loss.overflow}
-    faults += [
-        f"{name}: {loss.overflow} of {loss.values} values overflow {expected[name]}"
-        for name, loss in overflows.items()
-    ]
+    faults += _overflows(losses, expected)
     return Check(
         "dtypes",
         "fail" if faults else "pass",
@@ -56,6 +53,19 @@ def kind_of_module(name: str) -> str:
     if _EMBEDDING.search(name):
         return "embedding"
     return "norm" if _NORM.search(name) else "body"
+
+
+def _overflows(losses: Mapping[str, Loss], expected: Mapping[str, str]) -> Iterator[str]:
+    """Every tensor that lost values to an overflow, folded over layers."""
+    by_target: dict[str, list[str]] = {}
+    for name, loss in losses.items():
+        if loss.overflow:
+            by_target.setdefault(expected[name], []).append(name)
+    for code, names in by_target.items():
+        for line in fold(names):
+            lost = [losses[name] for name in unfold([line])]
+            count, values = sum(loss.overflow for loss in lost), sum(loss.values for loss in lost)
+            yield f"{line}: {count} of {values} values overflow {code}"
 
 
 def _by_kind(codes: Mapping[str, str]) -> dict[str, dict[str, int]]:
