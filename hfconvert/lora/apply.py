@@ -80,7 +80,11 @@ def merge_adapters(checkpoint: Checkpoint, lora: Lora, setting: Setting, tally: 
     found = [match(adapter, base, lora.peft_version) for adapter in adapters]
     raise_any(problem for one in found for problem in one.problems)
     identity = check_identity(adapters, lora.base, setting.source, setting.where)
-    making = Making(lora.compute_dtype == "native", tally)
+    making = Making(
+        lora.compute_dtype == "native",
+        tally,
+        lambda name: checkpoint[base.ties.get(name, name)].tensor,
+    )
     entries, sums = _merge(base, found, making)
     touched, targeted = families_of(found)
     findings = [finding for adapter in adapters for finding in adapter.findings]

@@ -11,9 +11,10 @@ from hfconvert.keymap.fold import listed
 from hfconvert.lora.adapter import Adapter, Part
 from hfconvert.lora.base import Base, count_families
 from hfconvert.lora.naming import COMPONENTS
+from hfconvert.lora.place import Place, Share
 from hfconvert.lora.renames import IDENTITY, Rename, find_names
 from hfconvert.lora.rules import ALL_LINEAR, is_saved, is_target
-from hfconvert.lora.shares import Share, share_of
+from hfconvert.lora.shares import share_of
 from hfconvert.lora.terms import Term
 from hfconvert.tensors.lazy import LazyTensor
 
@@ -55,6 +56,7 @@ def match(adapter: Adapter, base: Base, peft_version: str | None = None) -> Matc
     parts = _parts_of_source(adapter, base)
     names = find_names((part.module for part in parts), base.knows)
     collected, lost = _Collected(), []
+    largest = _largest(base, [module for module, _ in names.values()])
     general = _commonest(rename for _, rename in names.values())
     for part in parts:
         if part.module in names:
@@ -64,7 +66,8 @@ def match(adapter: Adapter, base: Base, peft_version: str | None = None) -> Matc
         else:
             lost.append(part)
             continue
-        collected.take(module, share_of(part, module, adapter, base, peft_version))
+        place = Place(part, module, adapter, base, peft_version, largest)
+        collected.take(module, share_of(place))
     targeted = _targeted(adapter, base, [rename for _, rename in names.values()])
     absent = [module for module in targeted if module not in set(collected.touched)]
     problems = [
@@ -97,6 +100,13 @@ def _parts_of_source(adapter: Adapter, base: Base) -> list[Part]:
     }
     best = max(hits, key=lambda component: hits[component])
     return [part for part in adapter.parts if part.component in ("", best)]
+
+
+def _largest(base: Base, modules: Iterable[str]) -> tuple[int, int] | None:
+    """The largest sizes of the linear layers among the modules, each dimension by itself."""
+    weights = [name for name in map(base.weight_of, modules) if name is not None]
+    shapes = [shape for shape in map(base.shape, weights) if len(shape) == 2]
+    return (max(one for one, _ in shapes), max(two for _, two in shapes)) if shapes else None
 
 
 def _commonest(renames: Iterable[Rename]) -> Rename:

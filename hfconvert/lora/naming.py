@@ -118,6 +118,8 @@ def _split(name: str) -> Key:
             break
     while at > 0 and parts[at - 1] in _AUXILIARY:
         at -= 1
+    if "base_layer" in parts[:at]:  # of a module within the one that is wrapped
+        at = parts.index("base_layer")
     return Key(".".join(parts[:at]), ".".join(parts[at:]))
 
 

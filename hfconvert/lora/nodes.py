@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 
-from hfconvert.lora.merged import Merged
+from hfconvert.lora.merged import F32, Merged
 from hfconvert.lora.scales import scale_of
-from hfconvert.lora.terms import Term
+from hfconvert.lora.terms import Layer, Term
 from hfconvert.lora.updates import Added, LowRank, Rows, Update
+from hfconvert.lora.whole import PeftMerged
 from hfconvert.tensors.dtype import DType
 from hfconvert.tensors.lazy import LazyTensor
 from hfconvert.tensors.reorder import Permute
@@ -17,18 +19,27 @@ from hfconvert.tensors.tally import Tally
 
 @dataclass(frozen=True, slots=True)
 class Making:
-    """How merges are computed: `native` rounds as PEFT does at the stored dtypes; losses go to `tally`."""
+    """How merges are computed: `native` rounds as PEFT does at the stored dtypes; losses go to `tally`.
+
+    `find` gives a tensor of the base by its name.
+    """
 
     native: bool
     tally: Tally
+    find: Callable[[str], LazyTensor]
 
 
 def merged(
     name: str, base: LazyTensor, terms: Sequence[Term], dtype: DType, making: Making
-) -> Merged:
+) -> Merged | PeftMerged:
     """The tensor with all its updates, in their order."""
-    updates = tuple(update_of(term) for term in terms)
-    return Merged(base, updates, dtype, name, making.tally, making.native)
+    stages = list(_stages(terms))
+    node: Merged | PeftMerged | None = None
+    for number, stage in enumerate(stages):
+        last = number == len(stages) - 1
+        wide = base.spec.dtype if making.native or base.spec.dtype.code == "F64" else F32
+        node = _node(name, node or base, stage, dtype if last else wide, making)
+    return node or Merged(base, (), dtype, name, making.tally)
 
 
 def update_of(term: Term) -> Update:
@@ -40,6 +51,41 @@ def update_of(term: Term) -> Update:
     if term.kind == "rows":
         return Rows(term.tensors["rows"], term.indices)
     raise ValueError(term.kind)
+
+
+def _stages(terms: Sequence[Term]) -> Iterator[tuple[Term, ...]]:
+    """Terms that are merged together. Of one method all go to PEFT when one of them has to."""
+    for _, group in groupby(terms, lambda term: (term.kind == "rows", term.settings.peft_type)):
+        stage = tuple(group)
+        if any(term.kind == "module" for term in stage):
+            layer = next(term.layer for term in stage if term.layer is not None)
+            stage = tuple(_by_peft(term, layer) for term in stage)
+        yield stage
+
+
+def _by_peft(term: Term, layer: Layer) -> Term:
+    if term.kind == "module":
+        return term
+    names = {"A": "lora_A.weight", "B": "lora_B.weight", "bias": "lora_B.bias"}
+    if layer.kind == "embedding":
+        names = {"A": "lora_embedding_A", "B": "lora_embedding_B"}
+    tensors = {names[key]: tensor for key, tensor in term.tensors.items()}
+    return replace(term, kind="module", tensors=tensors, layer=layer)
+
+
+def _node(
+    name: str, base: LazyTensor, stage: tuple[Term, ...], dtype: DType, making: Making
+) -> Merged | PeftMerged:
+    layer = stage[0].layer
+    if stage[0].kind != "module" or layer is None:
+        updates = tuple(update_of(term) for term in stage)
+        return Merged(base, updates, dtype, name, making.tally, making.native)
+    module, _, output = name.rpartition(".")
+    bases = {
+        parameter: base if parameter == output else making.find(f"{module}.{parameter}")
+        for parameter in layer.parameters
+    }
+    return PeftMerged(bases, output, layer, stage, dtype, name, making.tally, making.native)
 
 
 def _low_rank(term: Term) -> LowRank:

@@ -6,7 +6,7 @@ The merge computes from it, and so does the check, by code of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from hfconvert.lora.settings import Settings
@@ -37,6 +37,9 @@ class Term:
     parameter: bool = False
     stack: Stack | None = None
     indices: tuple[int, ...] = ()
+    shared: Mapping[str, LazyTensor] = field(default_factory=dict)
+    layer: Layer | None = None
+    recorded: bool = False  # rank and alpha are those that the file itself records for the module
 
     @property
     def rslora(self) -> bool:
@@ -57,3 +60,19 @@ class Stack:
     swapped: bool = False
     expert: int | None = None
     row: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What kind of module an update is of.
+
+    `transposed` is a Conv1D of transformers. `largest` is [out, in] of the largest module that the adapter
+    targets, where its shared tensors have that size. `feedforward` is for IA3, which scales inputs there.
+    `parameters` are those of the module's own that the update reads or changes.
+    """
+
+    kind: Literal["linear", "embedding", "conv"]
+    parameters: tuple[str, ...]
+    transposed: bool = False
+    largest: tuple[int, int] | None = None
+    feedforward: bool = False
