@@ -88,8 +88,8 @@ def test_every_field_is_built_or_listed() -> None:
 def test_everything_is_said_at_once_and_overrides_are_named(read: Callable[..., Recipe]) -> None:
     recipe = read("publish: {repo: a/b}\n", "validate.reference=a/b")
     assert [subject for subject, _ in gaps(recipe)] == [
-        "recipe.yaml:3:1",
         "--set validate.reference",
+        "recipe.yaml:3:1",
     ]
 
 

@@ -121,11 +121,11 @@ def _check(answer: Mapping[str, Any], *, changed: bool) -> Check:
         "fail" if failed else "pass",
         {"expected": answer["expected"], "found": answer["found"], **counted, **rules},
         limit,
-        f"{answer['class']}: {'; '.join(_lines(table, answer))}" if failed else answer["class"],
+        f"{answer['class']}: {'; '.join(_lines(table))}" if failed else answer["class"],
     )
 
 
-def _lines(table: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator[str]:
+def _lines(table: Mapping[str, Any]) -> Iterator[str]:
     if table["missing"]:
         yield f"{len(table['missing'])} missing: {listed(table['missing'], SHOWN)}"
     if table["unexpected"]:
@@ -135,8 +135,9 @@ def _lines(table: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator[str]
     if table.get("cause"):
         how, prefix, count = table["cause"]
         verb = "a prefix" if how == "add" else "without the prefix"
-        mended = "would mend" if how == "add" else "names would be right for"
-        yield f"{verb} `{prefix}` {mended} {count} of {answer['expected']}"
+        mended = "would mend" if how == "add" else "there would be"
+        rest = "" if how == "add" else " that are missing"
+        yield f"{verb} `{prefix}` {mended} {count} of {len(table['missing'])}{rest}"
 
 
 def _mismatches(found: Sequence[Sequence[str]]) -> str:

@@ -59,8 +59,9 @@ def fitted(
     """
     passed: dict[str, int] = {"buffers": 0, "extra_state": 0}
     kept = dict(_kept(wanted, tensors, passed))
-    exact = _Fit(wanted, lambda name: name)
-    loader = _Fit(wanted, rename)
+    natives = {name: name if name in wanted.native else rename(name) for name in wanted.disk}
+    exact = _Fit(wanted, natives, lambda name: name)
+    loader = _Fit(wanted, natives, rename)
     for name, tensor in kept.items():
         exact.add(name, tensor)
         loader.add(name, tensor)
@@ -69,20 +70,23 @@ def fitted(
         "found": len(tensors),
         **passed,
         "ties": len(loader.tied()),
-        "exact": exact.result(kept),
-        "loader": loader.result(kept),
+        "exact": exact.result(),
+        "loader": loader.result(),
     }
 
 
 class _Fit:
     """Tensors put to the names of a class, one after the other."""
 
-    def __init__(self, wanted: Wanted, rename: Callable[[str], str]) -> None:
+    def __init__(
+        self, wanted: Wanted, natives: Mapping[str, str], rename: Callable[[str], str]
+    ) -> None:
         self._wanted = wanted
+        self._natives = natives  # native names by the names on disk
         self._rename = rename
         self._parts: dict[str, list[str]] = {}  # of a native name, the names on disk
-        for name in wanted.disk:
-            self._parts.setdefault(self._native(name), []).append(name)
+        for name, native in natives.items():
+            self._parts.setdefault(native, []).append(name)
         self._there: set[str] = set()  # names on disk
         self._unexpected: list[str] = []
         self._mismatched: list[tuple[str, str, str]] = []
@@ -114,7 +118,7 @@ class _Fit:
             and any(self._native(name) in group and group & present for group in groups)
         ]
 
-    def result(self, kept: Iterable[str]) -> dict[str, Any]:
+    def result(self) -> dict[str, Any]:
         """The answer, once all the tensors are in."""
         tied = set(self.tied())
         missing = [
@@ -122,7 +126,7 @@ class _Fit:
             for name in self._wanted.disk
             if name not in self._there | tied and not self._may_miss(name)
         ]
-        cause = likely_prefix(kept, self._wanted.disk) if missing else None
+        cause = likely_prefix(self._unexpected, missing)
         return {
             "missing": missing,
             "unexpected": self._unexpected,
@@ -131,7 +135,9 @@ class _Fit:
         }
 
     def _native(self, name: str) -> str:
-        return name if name in self._wanted.native else self._rename(name)
+        if name in self._wanted.native:
+            return name
+        return self._natives.get(name) or self._rename(name)
 
     def _may_miss(self, name: str) -> bool:
         return bool(_COUNTER.search(name)) or _any(self._wanted.may_miss, self._native(name))
