@@ -1,57 +1,106 @@
-"""Files that are no checkpoint, each named for what it is."""
+"""Files that are no checkpoint, each named for what it is by its first bytes."""
 
 from __future__ import annotations
 
 import re
+from codecs import getincrementaldecoder
+from dataclasses import dataclass
 
 from hfconvert.errors import UserError
 from hfconvert.readers.torch_found import refused
 from hfconvert.tensors.source import ByteSource
 
 _POINTER = re.compile(
-    rb"version https://git-lfs\.github\.com/spec/v1\noid (\S{1,100})\nsize (\d{1,20})\n"
+    rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-[^\n]{1,200}\n){0,9}"
+    rb"oid (\S{1,100})\nsize (\d{1,20})\n"
 )
 
 # What the first bytes say, by the specifications of these formats.
 _KINDS = (
-    (b"GGUF", "a GGUF file of llama.cpp"),
-    (b"ggml", "a GGML file of llama.cpp"),
-    (b"lmgg", "a GGML file of llama.cpp"),
-    (b"fmgg", "a GGML file of llama.cpp"),
-    (b"tjgg", "a GGML file of llama.cpp"),
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 file (Keras)"),
-    (b"\x93NUMPY", "a numpy array file"),
-    (b"\x08\x00\x00\x00TFL3", "a TensorFlow Lite model"),
-    (b"%PDF", "a PDF"),
-    (b"\x89PNG", "a PNG picture"),
-    (b"\x7fELF", "a program"),
-    (b"MZ", "a program"),
-    (b"Rar!", "a RAR archive"),
-    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (b"GGUF", "gguf", "a GGUF file of llama.cpp"),
+    (b"ggml", "ggml", "a GGML file of llama.cpp"),
+    (b"lmgg", "ggml", "a GGML file of llama.cpp"),
+    (b"fmgg", "ggml", "a GGML file of llama.cpp"),
+    (b"tjgg", "ggml", "a GGML file of llama.cpp"),
+    (b"\x89HDF\r\n\x1a\n", "hdf5", "an HDF5 file (Keras)"),
+    (b"\x93NUMPY", "npy", "a numpy array file"),
+    (b"%PDF", "pdf", "a PDF"),
+    (b"\x89PNG", "png", "a PNG picture"),
+    (b"\x7fELF", "program", "a program"),
+    (b"MZ", "program", "a program"),
+    (b"Rar!", "rar", "a RAR archive"),
+    (b"7z\xbc\xaf\x27\x1c", "7z", "a 7z archive"),
+)
+# Formats without a magic number: how their first fields look.
+_FORMS = (
+    (re.compile(rb".{4}TFL3", re.DOTALL), "tflite", "a TensorFlow Lite model"),
+    # binary version, length of the name, name of the model's specification
+    (re.compile(rb"[\1-\x20]\0\0\0.\0\w{1,60}Spec\0", re.DOTALL), "ctranslate2", "a CTranslate2 model"),
+    # ModelProto: ir_version, then producer, opset or graph
+    (re.compile(rb"\x08[\1-\x20][\x12\x1a\x22\x3a\x42]", re.DOTALL), "onnx", "an ONNX model"),
+    # a small map whose first key is a string; pickles begin with \x80
+    (re.compile(rb"[\x81-\x8f][\xa1-\xbf][ -~]"), "msgpack", "a msgpack file (Flax)"),
 )
 _MARKUP = (b"<!doctype", b"<html", b"<?xml", b"<head", b"<error")
 
 
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """What a file is that is no checkpoint: a short code, and words for a message.
+
+    `known` says that its first bytes are those of that format beyond doubt.
+    """
+
+    code: str
+    told: str
+    known: bool = True
+
+
+def recognize(head: bytes) -> Stranger | None:
+    """What the first bytes of a file say that it is, None where they say nothing.
+
+    Checkpoints of PyTorch and safetensors are not looked for: ask for those first.
+    """
+    if not head:
+        return Stranger("empty", "an empty file")
+    if _POINTER.match(head):
+        return Stranger("lfs-pointer", "a Git LFS pointer")
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if text.startswith(_MARKUP):
+        return Stranger("html", "an HTML or XML page")
+    for magic, code, told in _KINDS:
+        if head.startswith(magic):
+            return Stranger(code, told)
+    for form, code, told in _FORMS:
+        if form.match(head):
+            return Stranger(code, told)
+    if not _is_text(head):
+        return None
+    return (
+        Stranger("json", "JSON", known=False)
+        if text.startswith((b"{", b"["))
+        else Stranger("text", "text", known=False)
+    )
+
+
 def name_stranger(source: ByteSource, head: bytes) -> UserError:
     """Why a file without any sign of a checkpoint is refused, as exactly as its first bytes tell."""
+    found = recognize(head)
+    code = found.code if found else ""
     pointer = _POINTER.match(head)
-    if not head:
+    if code == "empty":
         return refused(source, "the file is empty", why="a download or a copy was interrupted")
     if pointer:
         return _pointer(source, pointer)
-    text = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    if text.startswith(_MARKUP):
+    if code == "html":
         return refused(
             source,
             "it is an HTML or XML page, not a checkpoint",
             why="the server answered with an error or login page and it was saved under this name",
             do="fetch the file again, logged in where that is needed",
         )
-    for magic, kind in _KINDS:
-        if head.startswith(magic):
-            return _other(source, f"it is {kind}, not a PyTorch checkpoint")
-    if head.startswith((b"{", b"[")) and _is_text(head):
-        return _other(source, "it is JSON, not a checkpoint")
+    if found and code != "text":
+        return _other(source, f"it is {found.told}, not a PyTorch checkpoint")
     return _other(source, f"it is not a checkpoint: {source.size} bytes of no known format")
 
 
@@ -75,4 +124,11 @@ def _other(source: ByteSource, what: str) -> UserError:
 
 
 def _is_text(head: bytes) -> bool:
-    return all(byte >= 32 or byte in b"\t\r\n" for byte in head)
+    """Whether it is UTF-8 without control characters; the last character may be cut off."""
+    if not all(byte >= 32 or byte in b"\t\r\n\f" for byte in head):
+        return False
+    try:
+        getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
