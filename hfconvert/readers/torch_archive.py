@@ -10,6 +10,7 @@ import importlib
 import lzma
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from hfconvert.errors import Problem, UserError
@@ -17,7 +18,7 @@ from hfconvert.findings import Finding, info, warning
 from hfconvert.pickles.values import Table
 from hfconvert.readers.state_dict import weight_sets
 from hfconvert.readers.torch_found import TorchFile, refused
-from hfconvert.readers.torch_sources import Spool, chunks, unpack_limit
+from hfconvert.readers.torch_sources import Section, Spool, chunks, unpack_limit
 from hfconvert.readers.torch_tar import is_tar
 from hfconvert.tensors.source import ByteSource, read
 
@@ -42,7 +43,7 @@ def read_packed(source: ByteSource, kind: str, read_inner: Read) -> TorchFile:
     told = info(
         "source", source.name, f"{kind} was around it; {spool.size} bytes were unpacked to disk"
     )
-    return _around(kind, read_inner(spool), told)
+    return replace(_around(kind, read_inner(spool), told), packed=True)
 
 
 def read_archive(
@@ -77,14 +78,7 @@ def _chosen(source: ByteSource, kind: str, found: Mapping[str, TorchFile]) -> To
         chosen = _around(kind, found[full[0]], told)
         rest = [file for name, file in found.items() if name != full[0]]
         imports = chosen.imports + tuple(item for file in rest for item in file.imports)
-        return TorchFile(
-            chosen.container,
-            chosen.tree,
-            imports,
-            chosen.stubbed,
-            chosen.findings,
-            chosen.checksums,
-        )
+        return replace(chosen, imports=imports)
     told = warning("source", source.name, f"the {kind} archive holds {', '.join(found)}")
     return TorchFile(
         f"{kind} of {next(iter(found.values())).container}",
@@ -93,6 +87,7 @@ def _chosen(source: ByteSource, kind: str, found: Mapping[str, TorchFile]) -> To
         tuple(dict.fromkeys(name for file in found.values() for name in file.stubbed)),
         (told, *(finding for file in found.values() for finding in file.findings)),
         tuple(item for file in found.values() for item in file.checksums),
+        any(file.packed for file in found.values()),
     )
 
 
@@ -101,7 +96,8 @@ def _read_all(members: Mapping[str, ByteSource], read_inner: Read) -> dict[str, 
     problems: list[Problem] = []
     for name, member in members.items():
         try:
-            found[name] = read_inner(member)
+            file = read_inner(member)
+            found[name] = replace(file, packed=file.packed or not isinstance(member, Section))
         except UserError as error:
             problems += error.problems
     if problems:
@@ -110,14 +106,8 @@ def _read_all(members: Mapping[str, ByteSource], read_inner: Read) -> dict[str, 
 
 
 def _around(kind: str, file: TorchFile, told: Finding) -> TorchFile:
-    return TorchFile(
-        f"{kind} of {file.container}",
-        file.tree,
-        file.imports,
-        file.stubbed,
-        (told, *file.findings),
-        file.checksums,
-    )
+    container = f"{kind} of {file.container}"
+    return replace(file, container=container, findings=(told, *file.findings))
 
 
 def _promises(member: ByteSource) -> bool:

@@ -55,7 +55,7 @@ def array_tensor(array: ArrayRef, name: str, file: str) -> LazyTensor:
     if isinstance(data, Span):
         source, start = flattened(data.source, data.start)
     else:
-        source, start = Memory(file, data), 0
+        source, start = Memory(f"{file}: {name}", data), 0
     strides = (
         tuple(reversed(row_major(tuple(reversed(shape))))) if array.fortran else row_major(shape)
     )

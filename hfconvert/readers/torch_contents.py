@@ -28,6 +28,7 @@ def read_torch_contents(source: ByteSource) -> Contents:
         pickle=PickleFacts(file.imports, file.stubbed),
         findings=file.findings + found.findings,
         checksums=file.checksums,
+        lazy=not file.packed,
     )
 
 

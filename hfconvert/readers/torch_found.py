@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hfconvert.errors import UserError, source_problem
+from hfconvert.errors import Problem, UserError, source_problem
 from hfconvert.findings import Finding
 from hfconvert.pickles.machine import BrokenPickleError, Unpickler
 from hfconvert.pickles.values import Import
@@ -28,7 +28,8 @@ class TorchFile:
     """What a file holds: `tree` is plain data and inert stand-ins, its tensors still in the source.
 
     `container` is `zip`, `torchscript`, `package`, `legacy`, `tar`, `pickle`, `safetensors` or `archive`,
-    with what was around it in front, such as `gzip of legacy`.
+    with what was around it in front, such as `gzip of legacy`. `packed` says that some of its tensors have to
+    be unpacked before they can be read.
     """
 
     container: str
@@ -37,6 +38,15 @@ class TorchFile:
     stubbed: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     checksums: tuple[Checksum, ...] = ()
+    packed: bool = False
+
+
+class BrokenFileError(UserError):
+    """A file whose pickle cannot be read to its end; `imports` are what it asked for up to there."""
+
+    def __init__(self, *problems: Problem, imports: tuple[Import, ...]) -> None:
+        super().__init__(*problems)
+        self.imports = imports
 
 
 def refused(source: ByteSource, what: str, *, why: str = "", do: str = "") -> UserError:
@@ -51,8 +61,9 @@ def refused(source: ByteSource, what: str, *, why: str = "", do: str = "") -> Us
     )
 
 
-def broken(source: ByteSource, error: BrokenPickleError, unpickler: Unpickler) -> UserError:
+def broken(source: ByteSource, error: BrokenPickleError, unpickler: Unpickler) -> BrokenFileError:
     """A pickle that cannot be read to its end; dangerous names that it asked for before are told."""
     names = [str(item) for item in unpickler.imports if item.verdict == "dangerous"]
     told = f"; up to there it asks for {', '.join(names)}" if names else ""
-    return refused(source, f"its pickle is broken: {error}{told}")
+    why = refused(source, f"its pickle is broken: {error}{told}")
+    return BrokenFileError(*why.problems, imports=unpickler.imports)

@@ -7,7 +7,8 @@ version, facts of the system, the object, the keys of its storages, then for eac
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -160,15 +161,18 @@ def inert_unpickler(source: ByteSource, persistent: PersistentLoad | None = None
     """An unpickler that also reads storages that plain `pickle.dump` wrote: legacy streams in strings."""
     plain = Unpickler(REBUILDS)
     taught = plain.another(persistent)
-    taught.teach(LOAD_FROM_BYTES, lambda args: _nested(args, source, plain.another()))
+    names = (f"{source.name}: storage {number}" for number in itertools.count())
+    taught.teach(LOAD_FROM_BYTES, lambda args: _nested(args, source, names, plain.another()))
     return taught
 
 
-def _nested(args: tuple[Any, ...], source: ByteSource, unpickler: Unpickler) -> StorageRef:
+def _nested(
+    args: tuple[Any, ...], source: ByteSource, names: Iterator[str], unpickler: Unpickler
+) -> StorageRef:
     inner: ByteSource
     match args:
         case (bytes() as data,):
-            inner = Memory(source.name, data)
+            inner = Memory(next(names), data)  # no two of one name: it tells what is shared
         case (Span(base, start, size),):
             inner = Section(base, source.name, start, size)
         case _:

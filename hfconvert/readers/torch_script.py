@@ -43,6 +43,7 @@ def read_torch_script(source: ByteSource, entries: Mapping[str, Entry], top: str
         unpickler.stubbed,
         data.findings() + constants.findings(),
         data.checksums() + constants.checksums(),
+        packed=data.packed or constants.packed,
     )
 
 
@@ -81,4 +82,5 @@ def read_torch_package(source: ByteSource, entries: Mapping[str, Entry], top: st
         unpickler.stubbed,
         storages.findings(),
         storages.checksums(),
+        packed=storages.packed,
     )

@@ -35,7 +35,11 @@ _KINDS = (
 _FORMS = (
     (re.compile(rb".{4}TFL3", re.DOTALL), "tflite", "a TensorFlow Lite model"),
     # binary version, length of the name, name of the model's specification
-    (re.compile(rb"[\1-\x20]\0\0\0.\0\w{1,60}Spec\0", re.DOTALL), "ctranslate2", "a CTranslate2 model"),
+    (
+        re.compile(rb"[\1-\x20]\0\0\0.\0\w{1,60}Spec\0", re.DOTALL),
+        "ctranslate2",
+        "a CTranslate2 model",
+    ),
     # ModelProto: ir_version, then producer, opset or graph
     (re.compile(rb"\x08[\1-\x20][\x12\x1a\x22\x3a\x42]", re.DOTALL), "onnx", "an ONNX model"),
     # a small map whose first key is a string; pickles begin with \x80
@@ -65,22 +69,7 @@ def recognize(head: bytes) -> Stranger | None:
         return Stranger("empty", "an empty file")
     if _POINTER.match(head):
         return Stranger("lfs-pointer", "a Git LFS pointer")
-    text = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    if text.startswith(_MARKUP):
-        return Stranger("html", "an HTML or XML page")
-    for magic, code, told in _KINDS:
-        if head.startswith(magic):
-            return Stranger(code, told)
-    for form, code, told in _FORMS:
-        if form.match(head):
-            return Stranger(code, told)
-    if not _is_text(head):
-        return None
-    return (
-        Stranger("json", "JSON", known=False)
-        if text.startswith((b"{", b"["))
-        else Stranger("text", "text", known=False)
-    )
+    return _by_magic(head) or _as_text(head)
 
 
 def name_stranger(source: ByteSource, head: bytes) -> UserError:
@@ -102,6 +91,23 @@ def name_stranger(source: ByteSource, head: bytes) -> UserError:
     if found and code != "text":
         return _other(source, f"it is {found.told}, not a PyTorch checkpoint")
     return _other(source, f"it is not a checkpoint: {source.size} bytes of no known format")
+
+
+def _by_magic(head: bytes) -> Stranger | None:
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if text.startswith(_MARKUP):
+        return Stranger("html", "an HTML or XML page")
+    magics = (Stranger(code, told) for magic, code, told in _KINDS if head.startswith(magic))
+    forms = (Stranger(code, told) for form, code, told in _FORMS if form.match(head))
+    return next(magics, None) or next(forms, None)
+
+
+def _as_text(head: bytes) -> Stranger | None:
+    if not _is_text(head):
+        return None
+    if head.lstrip().startswith((b"{", b"[")):
+        return Stranger("json", "JSON", known=False)
+    return Stranger("text", "text", known=False)
 
 
 def _pointer(source: ByteSource, pointer: re.Match[bytes]) -> UserError:

@@ -45,7 +45,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes in memory."""
+    """Bytes in memory. Its name is its own: what has one name and one place is taken for one tensor."""
 
     name: str
     data: bytes

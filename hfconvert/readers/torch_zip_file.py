@@ -36,6 +36,7 @@ def read_torch_zip(source: ByteSource, entries: Mapping[str, Entry], top: str) -
         unpickler.stubbed,
         storages.findings(),
         storages.checksums(),
+        packed=storages.packed,
     )
 
 
@@ -87,6 +88,11 @@ class Storages:
             for entry in found
             if entry.crc and entry.method == STORED
         )
+
+    @property
+    def packed(self) -> bool:
+        """Whether some of the storages that were asked for are compressed."""
+        return bool(self._packed)
 
     def findings(self) -> tuple[Finding, ...]:
         """That some storages are compressed, where they are."""

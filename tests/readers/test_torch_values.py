@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -153,3 +155,20 @@ def test_storages_that_stand_alone_are_no_tensors(kit: Any) -> None:
     found = kit.open(data)
     assert list(found.tensors) == ["t"]
     assert "s (StorageRef)" in found.found.findings[0].message
+
+
+@pytest.mark.parametrize("kind", ["array", "tensor"])
+def test_small_values_in_the_pickle_itself_are_no_views_of_each_other(kit: Any, kind: str) -> None:
+    arrays = {"a": np.arange(4.0), "b": np.arange(4.0) + 5}
+    if kind == "array":
+        data = kit.save(arrays)
+    else:
+        data = pickle.dumps({name: torch.from_numpy(array) for name, array in arrays.items()}, 2)
+    tensors = kit.open(data).tensors
+    places = {
+        name: next(tensor.needs(full(tensor.extent))).source.name
+        for name, tensor in tensors.items()
+    }
+    assert places["a"] != places["b"]
+    for name, array in arrays.items():
+        assert kit.values(tensors[name]) == array.tobytes()
