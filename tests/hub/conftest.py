@@ -57,6 +57,18 @@ def api(hub: RunningHub) -> Callable[..., HfApi]:
     return make
 
 
+@pytest.fixture
+def sign_in(hub: RunningHub, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Make a token the one of this environment (HF_TOKEN), as users have it."""
+
+    def use(token: str) -> None:
+        monkeypatch.setenv("HF_TOKEN", token)
+        monkeypatch.setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "0")
+        monkeypatch.setattr(constants, "HF_HUB_DISABLE_IMPLICIT_TOKEN", False)
+
+    return use
+
+
 @pytest.fixture(params=["xet", "lfs"])
 def transfer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways in which large files travel; the test runs once with each."""

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,9 @@ from hfconvert import __version__
 from hfconvert.errors import Exit, UserError
 from hfconvert.hub.about import Act
 from hfconvert.hub.client import Client, connect
+from hfconvert.hub.ranges import RemoteFile
+from hfconvert.hub.source import pin
+from hfconvert.tensors.source import read
 from tests.hub.loopback.faults import Drop, Say
 from tests.hub.loopback.limits import Limit
 from tests.hub.loopback.server import RunningHub
@@ -56,6 +61,19 @@ def test_without_a_token_it_is_a_stranger(hub: RunningHub) -> None:
     assert not client.signed_in
     client.ask(client.about("owner/m"), info(client))
     assert not hub.log.records[0].had_token
+
+
+def test_the_token_of_the_environment_is_used(
+    hub: RunningHub, sign_in: Callable[[str], None], tmp_path: Path
+) -> None:
+    hub.repo("owner/m", {"a.txt": "hello", "b.bin": b"\0" * 9}, private=True)
+    sign_in(hub.token())
+    client = connect()
+    assert client.signed_in
+    snapshot = pin(client, "owner/m")
+    assert read(RemoteFile(snapshot, "a.txt", folder=tmp_path), 1, 4) == b"ell"
+    assert read(RemoteFile(snapshot, "b.bin", folder=tmp_path), 1, 4) == bytes(3)
+    assert hub.log.leaks == []
 
 
 @pytest.mark.parametrize("signed_in", [True, False])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -175,3 +176,26 @@ def test_all_that_failed_is_told_at_once(
 
 def test_nothing_to_fetch(snapshot: Callable[..., Snapshot]) -> None:
     assert fetch_all(snapshot(), []) == Path()
+
+
+def test_a_xet_store_that_fails_is_told(
+    hub: RunningHub, snapshot: Callable[..., Snapshot], waits: list[float]
+) -> None:
+    hub.repo("owner/m")
+    hub.push("owner/m", FILES, xet=True)
+    pinned = snapshot()
+    shutil.rmtree(hub.xet_store.folder / "xet/xorbs/xorbs")
+    with pytest.raises(UserError, match="HF_HUB_DISABLE_XET=1 takes the plain way") as caught:
+        fetch(pinned, "model.safetensors")
+    assert caught.value.exit is Exit.HUB
+
+
+def test_a_xet_token_that_is_refused_is_told(
+    hub: RunningHub, snapshot: Callable[..., Snapshot], waits: list[float]
+) -> None:
+    hub.repo("owner/m")
+    hub.push("owner/m", FILES, xet=True)
+    pinned = snapshot()
+    hub.faults.add("GET", "xet-read-token", Say(403, "no"), times=None)
+    with pytest.raises(UserError, match="this token may not do that"):
+        fetch(pinned, "model.safetensors")

@@ -137,3 +137,11 @@ def test_safetensors_metadata_is_read_by_range(hub: RunningHub, api: Api) -> Non
     found = api().get_safetensors_metadata("owner/m")
     assert found.parameter_count == {"F32": 50_000}
     assert hub.log.sent(origin="cdn") <= 100_001
+
+
+def test_raw_is_what_git_stores(hub: RunningHub) -> None:
+    hub.repo("owner/m", {"a.txt": "hi", "model.safetensors": WEIGHTS})
+    url = f"{hub.endpoint}/owner/m/raw/main"
+    assert get_session().get(f"{url}/a.txt").text == "hi"
+    pointer = get_session().get(f"{url}/model.safetensors").text
+    assert f"oid sha256:{hashlib.sha256(WEIGHTS).hexdigest()}\nsize 1024000\n" in pointer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.hub.loopback.access import check_gate, open_repo
+from tests.hub.loopback.blobs import MemoryBlob, pointer
 from tests.hub.loopback.messages import Answer, RefusedError, Request
 from tests.hub.loopback.ranges import serve
 from tests.hub.loopback.routes.table import route
@@ -33,6 +34,17 @@ def resolve(hub: Hub, request: Request, repo: str, revision: str, path: str) -> 
     return Answer(302, headers)
 
 
+def raw(hub: Hub, request: Request, repo: str, revision: str, path: str) -> Answer:
+    """What git itself stores of a file: of a large one, the pointer."""
+    found = open_repo(hub, request, repo)
+    check_gate(hub, request, found)
+    file = found.resolve(revision).files.get(path)
+    if file is None:
+        raise RefusedError(404, "Entry not found", "EntryNotFound")
+    blob = MemoryBlob(pointer(file.blob)) if file.lfs else file.blob
+    return serve(request, blob, {"ETag": f'"{file.oid}"'})
+
+
 def stored(hub: Hub, request: Request, sha256: str) -> Answer:
     """The bytes of an object, as storage gives them: it knows nothing of tokens and refuses them."""
     if "authorization" in request.headers:
@@ -42,5 +54,8 @@ def stored(hub: Hub, request: Request, sha256: str) -> Answer:
     return serve(request, hub.objects[sha256], {"ETag": f'"{sha256[:32]}"'})
 
 
-ROUTES = (route("GET|HEAD", "/{repo}/resolve/{revision}/{path}", resolve),)
+ROUTES = (
+    route("GET|HEAD", "/{repo}/resolve/{revision}/{path}", resolve),
+    route("GET|HEAD", "/{repo}/raw/{revision}/{path}", raw),
+)
 CDN_ROUTES = (route("GET|HEAD", "/objects/{sha256}", stored),)
