@@ -32,9 +32,7 @@ def lost_elements(before: Checkpoint, after: Checkpoint) -> dict[str, Lost]:
 
     A tensor that was dropped whole, by name, is accounted for.
     """
-    names: dict[int, str] = {}
-    for name, entry in before.items():
-        names.setdefault(id(entry.tensor), name)
+    names = names_by_tensor(before)
     whole = {dropped.name for dropped in after.dropped if dropped.tensor is None}
     used: dict[str, list[Box]] = {
         name: [] for name in names.values() if not whole.issuperset(before[name].sources)
@@ -43,7 +41,7 @@ def lost_elements(before: Checkpoint, after: Checkpoint) -> dict[str, Lost]:
         used.pop(names.get(id(tensor), ""), None)  # all of it is there: nothing more to ask
     for tensor in _ends(after):
         if id(tensor) not in names:
-            for name, box in _followed(tensor, names):
+            for name, box in followed(tensor, names):
                 if name in used:
                     used[name].append(box)
     found = ((name, _lost(before[name].tensor.extent, boxes)) for name, boxes in used.items())
@@ -66,13 +64,15 @@ def lost_parts(before: Checkpoint, after: Checkpoint, subject: str) -> Iterator[
         )
 
 
-def _ends(after: Checkpoint) -> Iterator[LazyTensor]:
-    """Where elements may be: in the outputs, and in the parts that were dropped."""
-    yield from (entry.tensor for entry in after.values())
-    yield from (dropped.tensor for dropped in after.dropped if dropped.tensor is not None)
+def names_by_tensor(checkpoint: Checkpoint) -> dict[int, str]:
+    """By `id` of a tensor its name, the first of several: what `followed` stops at."""
+    names: dict[int, str] = {}
+    for name, entry in checkpoint.items():
+        names.setdefault(id(entry.tensor), name)
+    return names
 
 
-def _followed(tensor: LazyTensor, names: Mapping[int, str]) -> Iterator[tuple[str, Box]]:
+def followed(tensor: LazyTensor, names: Mapping[int, str]) -> Iterator[tuple[str, Box]]:
     """The source tensors that a tensor is made of, each with the part that is used."""
     todo = [(tensor, full(tensor.extent))]
     while todo:
@@ -82,6 +82,12 @@ def _followed(tensor: LazyTensor, names: Mapping[int, str]) -> Iterator[tuple[st
             todo.extend(inner.inputs(box))
         else:
             yield name, box
+
+
+def _ends(after: Checkpoint) -> Iterator[LazyTensor]:
+    """Where elements may be: in the outputs, and in the parts that were dropped."""
+    yield from (entry.tensor for entry in after.values())
+    yield from (dropped.tensor for dropped in after.dropped if dropped.tensor is not None)
 
 
 def _lost(extent: Shape, boxes: Iterable[Box]) -> Lost | None:
