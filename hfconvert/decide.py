@@ -15,8 +15,7 @@ from typing import Any
 
 from hfconvert.errors import Problem, raise_any, source_problem, values_problem
 from hfconvert.findings import Finding, info, warning
-from hfconvert.keymap.applied import Applied, ClaimedTie
-from hfconvert.keymap.steps.untie import is_untied
+from hfconvert.keymap.applied import Applied, ClaimedTie, is_untied
 from hfconvert.readers.config import tied_embeddings
 from hfconvert.tensors.checkpoint import Checkpoint, Entry
 from hfconvert.tensors.compare import same_values
@@ -70,7 +69,7 @@ def decide(applied: Applied, config: Mapping[str, Any] | None) -> Decided:
     raise_any(_false_claims(applied.ties))
     said_untied = tied_embeddings(config) is False
     ties, findings = [], []
-    for tie in _by_storage(checkpoint):
+    for tie in ties_by_storage(checkpoint):
         if said_untied and not (_is_embedding(tie.kept) and _is_embedding(tie.dropped)):
             findings.append(_written_twice(tie))
         else:
@@ -103,6 +102,21 @@ def decide(applied: Applied, config: Mapping[str, Any] | None) -> Decided:
         tuple(findings),
         _made_by_steps(claimed, kept),
     )
+
+
+def ties_by_storage(checkpoint: Checkpoint) -> list[Tie]:
+    """Names over the same bytes in the same view; `tie` steps and values are not looked at."""
+    groups: dict[object, list[str]] = {}
+    for name, entry in checkpoint.items():
+        tensor = entry.tensor
+        if isinstance(tensor, Leaf) and tensor.spec.nbytes and not is_untied(entry):
+            key = (tensor.source.name, tensor.start, tensor.strides, tensor.spec)
+            groups.setdefault(key, []).append(name)
+    ties = []
+    for names in groups.values():
+        kept = kept_name(names)
+        ties += [Tie(kept, name) for name in names if name != kept]
+    return ties
 
 
 def lost_ties(checkpoint: Checkpoint, config: Mapping[str, Any] | None) -> Iterator[Problem]:
@@ -186,20 +200,6 @@ def _written_twice(tie: Tie) -> Finding:
         "tied; both are written",
         "if they are tied, set tie_word_embeddings to true in the source's config.json",
     )
-
-
-def _by_storage(checkpoint: Checkpoint) -> list[Tie]:
-    groups: dict[object, list[str]] = {}
-    for name, entry in checkpoint.items():
-        tensor = entry.tensor
-        if isinstance(tensor, Leaf) and tensor.spec.nbytes and not is_untied(entry):
-            key = (tensor.source.name, tensor.start, tensor.strides, tensor.spec)
-            groups.setdefault(key, []).append(name)
-    ties = []
-    for names in groups.values():
-        kept = kept_name(names)
-        ties += [Tie(kept, name) for name in names if name != kept]
-    return ties
 
 
 def _by_value(entries: Mapping[str, Entry]) -> tuple[list[Tie], list[Finding]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hfconvert.findings import Finding
 from hfconvert.tensors.checkpoint import Checkpoint, Entry
 
+UNTIE = "untie "  # how the label of an `untie` step begins
 Where = Callable[..., str]  # a path in the recipe -> `recipe.yaml:12:7`
 
 
@@ -34,3 +35,8 @@ class Applied:
 StepFunction = Callable[
     [Checkpoint], Applied
 ]  # UserError with all its problems where it cannot be done
+
+
+def is_untied(entry: Entry) -> bool:
+    """Whether an `untie` step asked for this name: it is written even where it equals another."""
+    return any(step.startswith(UNTIE) for step in entry.steps)

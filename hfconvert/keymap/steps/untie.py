@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hfconvert.errors import Problem, raise_any, recipe_problem
-from hfconvert.keymap.applied import Applied, StepFunction, Where
+from hfconvert.keymap.applied import UNTIE, Applied, StepFunction, Where
 from hfconvert.keymap.fold import listed
 from hfconvert.keymap.move import invalid
 from hfconvert.keymap.patterns import Pattern, Template
 from hfconvert.keymap.rules import Pair, first_matches, parse_all, unmatched
 from hfconvert.tensors.checkpoint import Checkpoint, Entry
-
-_LABEL = "untie "
 
 
 def untie(pairs: Mapping[str, str], where: Where) -> StepFunction:
@@ -42,11 +40,6 @@ def untie(pairs: Mapping[str, str], where: Where) -> StepFunction:
     return step
 
 
-def is_untied(entry: Entry) -> bool:
-    """Whether an `untie` step asked for this name: it is written even where it equals another."""
-    return any(step.startswith(_LABEL) for step in entry.steps)
-
-
 def _entries(checkpoint: Checkpoint, copies: Mapping[str, str]) -> dict[str, Entry]:
     """All entries in their order, those that are new behind the one that they are a copy of."""
     behind: dict[str, list[str]] = {}
@@ -62,7 +55,7 @@ def _entries(checkpoint: Checkpoint, copies: Mapping[str, str]) -> dict[str, Ent
 
 
 def _marked(entry: Entry, other: str) -> Entry:
-    return Entry(entry.tensor, entry.sources, (*entry.steps, f"{_LABEL}{other}"))
+    return Entry(entry.tensor, entry.sources, (*entry.steps, f"{UNTIE}{other}"))
 
 
 def _parse(pairs: Mapping[str, str], where: Where) -> list[Pair]:

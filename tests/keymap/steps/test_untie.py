@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from hfconvert.errors import UserError
+from hfconvert.keymap.applied import is_untied
 from hfconvert.keymap.steps.rename import rename
-from hfconvert.keymap.steps.untie import is_untied, untie
+from hfconvert.keymap.steps.untie import untie
 from hfconvert.tensors.checkpoint import Checkpoint
 
 Make = Callable[..., Checkpoint]
