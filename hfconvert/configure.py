@@ -45,22 +45,25 @@ def configure(
     before: Mapping[str, str],
     *,
     tied: bool | None,
+    merged: Mapping[KeyPath, Any] | None = None,
 ) -> Rewritten | None:
     """The configuration as the result needs it, or None where it stays as it is.
 
     `stored` are the tensors as they are written, `before` the dtype codes that they had; `tied` is what a
-    step of the recipe made of input embedding and head, None where none did.
+    step of the recipe made of input embedding and head, None where none did; `merged` are values that
+    follow from merged adapters.
     """
     if file is None or config is None:
         return None
     cast = {name for name, entry in stored.items() if before[name] != entry.tensor.spec.dtype.code}
     dtypes = dict(_dtypes(config, stored, cast))
     ties = dict(_ties(config, tied))
-    if not dtypes and not ties:
+    changed = {**dtypes, **ties, **(merged or {})}
+    if not changed:
         return None
-    content = replace_values(file.path.read_bytes(), {**dtypes, **ties})
+    content = replace_values(file.path.read_bytes(), changed)
     findings = (*_dtype_findings(config, dtypes, cast), *_tie_findings(ties))
-    return Rewritten(file, content, {**dtypes, **ties}, findings)
+    return Rewritten(file, content, changed, findings)
 
 
 def torch_name(value: object) -> str | None:

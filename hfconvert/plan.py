@@ -20,7 +20,7 @@ from hfconvert.findings import Finding, info
 from hfconvert.keymap.apply import apply
 from hfconvert.keymap.coverage import check_coverage
 from hfconvert.lora.apply import Merges
-from hfconvert.merging import merge
+from hfconvert.merging import merge, with_assets
 from hfconvert.readers.assets import AssetFolder, Assets, gather, missing_assets
 from hfconvert.readers.config import read_config
 from hfconvert.readers.contents import PickleFacts
@@ -133,7 +133,15 @@ def make_plan(recipe: Recipe) -> Plan:
     merged = merge(recipe, decided, config, tally)
     casts = cast(merged.checkpoint, recipe.dtype, recipe.position, tally)
     before = {name: one.tensor.spec.dtype.code for name, one in merged.checkpoint.items()}
-    configured = configure(assets.config, config, casts.checkpoint, before, tied=decided.tied)
+    configured = configure(
+        assets.config,
+        config,
+        casts.checkpoint,
+        before,
+        tied=decided.tied,
+        merged=merged.merges.config,
+    )
+    ties = tuple(tie for tie in decided.ties if tie.dropped not in merged.merges.untied)
     shards, texts, oversize = shard_files(
         casts.checkpoint,
         _stem(recipe, found, config),
@@ -159,10 +167,14 @@ def make_plan(recipe: Recipe) -> Plan:
         pickles=(*_pickles(found), *(one for a in merged.merges.adapters for one in a.pickles)),
         shards=shards,
         texts=texts,
-        copies=tuple(file for file in assets.copied if not configured or file != configured.source),
+        copies=tuple(
+            file
+            for file in with_assets(assets.copied, merged.merges)
+            if not configured or file != configured.source
+        ),
         rewritten=(configured,) if configured else (),
-        dropped=decided.checkpoint.dropped,
-        ties=decided.ties,
+        dropped=merged.checkpoint.dropped,
+        ties=ties,
         findings=findings,
         before=before,
         tally=tally,
@@ -170,8 +182,8 @@ def make_plan(recipe: Recipe) -> Plan:
             found.checkpoint,
             decided.checkpoint,
             casts.checkpoint,
-            dropped=len(decided.checkpoint.dropped),
-            tied=len(decided.ties),
+            dropped=len(merged.checkpoint.dropped),
+            tied=len(ties),
         ),
         checksums=tuple(_checksums(found, casts.checkpoint)),
         merges=merged.merges,

@@ -60,7 +60,11 @@ def count(
         for name, entry in result.items()
         if name in decided and entry.tensor.spec.dtype != decided[name].tensor.spec.dtype
     }
-    added = _nbytes(entry.tensor for name, entry in result.items() if name not in decided)
+    recast = sum(
+        entry.tensor.spec.nbytes - decided[name].tensor.spec.nbytes
+        for name, entry in result.items()
+        if name in decided and entry.tensor.spec.elements == decided[name].tensor.spec.elements
+    )
     mapped = {name for name, entry in decided.items() if entry.steps}
     merged = {name for name, entry in result.items() if any(map(_is_merge, entry.steps))}
     found, needed = _union(_tensors(source)), _union(_tensors(decided))
@@ -68,8 +72,8 @@ def count(
     causes = {
         "left out": needed - found,
         "views written apart" if packed > needed else "gaps between views": packed - needed,
-        "cast": written - added - packed,
-        "added by adapters": added,
+        "cast": recast,
+        "adapters": written - packed - recast,
     }
     return Totals(
         source=_by_dtype(_once(_tensors(source))),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hfconvert.checks.gather import values_at
-from hfconvert.lora.terms import Term
+from hfconvert.lora.terms import Stack, Term
 from hfconvert.tensors.box import Box, full, shape_of
 from hfconvert.tensors.dtype import DType
 from hfconvert.tensors.lazy import LazyTensor
@@ -100,6 +100,8 @@ def scale(term: Term) -> float:
 
 
 def _update(term: Term, box: Box) -> tuple[Doubles, Doubles]:
+    if term.kind == "experts" and term.stack is not None:
+        return _experts(term, term.stack, box)
     if term.kind == "bias":
         update = read_doubles(term.tensors["bias"], box) * scale(term)
         return update, 2 * _EPSILON * np.abs(update)
@@ -116,6 +118,25 @@ def _low_rank(term: Term, box: Box) -> tuple[Doubles, Doubles]:
     else:
         left, right = read_doubles(b, (rows, rank)), read_doubles(a, (rank, columns))
     return product(left, right, scale(term))
+
+
+def _experts(term: Term, stack: Stack, box: Box) -> tuple[Doubles, Doubles]:
+    """Matrix by matrix; A has the expert as its slowest dimension, B as its fastest."""
+    a, b = (read_doubles(one, full(one.extent)) for one in (term.tensors["A"], term.tensors["B"]))
+    if a.ndim == 2:
+        a = a.reshape(stack.experts, term.r, -1)
+        b = np.moveaxis(b.reshape(-1, term.r, stack.experts), 2, 0)
+    numbers = range(*box[0]) if stack.expert is None else [stack.expert]
+    rows, columns = box[-2:]
+    inner = slice(rows[0] + stack.row, rows[1] + stack.row)
+    updates, errors = [], []
+    for number in numbers:
+        left, right = (a[number].T, b[number].T) if stack.swapped else (b[number], a[number])
+        update, error = product(left[inner], right[:, slice(*columns)], scale(term))
+        updates.append(update)
+        errors.append(error)
+    shape = shape_of(box)
+    return np.stack(updates).reshape(shape), np.stack(errors).reshape(shape)
 
 
 def product(left: Doubles, right: Doubles, factor: float) -> tuple[Doubles, Doubles]:

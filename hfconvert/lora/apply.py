@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from hfconvert.errors import raise_any
 from hfconvert.findings import Finding, info
 from hfconvert.lora.adapter import Adapter
+from hfconvert.lora.assets import said_of_assets
 from hfconvert.lora.base import Base
+from hfconvert.lora.changed_config import change_config
 from hfconvert.lora.identity import check_identity
-from hfconvert.lora.match import Matched, families_of, match
+from hfconvert.lora.match import families_of, match
 from hfconvert.lora.nodes import Making, merged
 from hfconvert.lora.reading import Asked, open_adapter
+from hfconvert.lora.settle import Settled, State, settle
 from hfconvert.lora.terms import Term
 from hfconvert.readers.json_text import KeyPath
 from hfconvert.recipe.lora import Lora
-from hfconvert.tensors.checkpoint import Checkpoint, Entry
+from hfconvert.tensors.checkpoint import Checkpoint, Dropped, Entry
 from hfconvert.tensors.lazy import LazyTensor
 from hfconvert.tensors.tally import Tally
 
@@ -80,22 +83,31 @@ def merge_adapters(checkpoint: Checkpoint, lora: Lora, setting: Setting, tally: 
     found = [match(adapter, base, lora.peft_version) for adapter in adapters]
     raise_any(problem for one in found for problem in one.problems)
     identity = check_identity(adapters, lora.base, setting.source, setting.where)
-    making = Making(
-        lora.compute_dtype == "native",
-        tally,
-        lambda name: checkpoint[base.ties.get(name, name)].tensor,
-    )
-    entries, sums = _merge(base, found, making)
+    settled = settle(base, found, lora.on_tie, setting.where)
+    changed = change_config(base, settled, adapters)
+    raise_any(changed.problems)
+    making = Making(lora.compute_dtype == "native", tally, _finder(base, settled))
+    entries, sums = _merge(base, settled, making)
+    gone = [
+        Dropped(name, "lora: the classifier of the adapter takes its place")
+        for name in changed.dropped
+    ]
+    for dropped in gone:
+        entries.pop(dropped.name)
     touched, targeted = families_of(found)
-    findings = [finding for adapter in adapters for finding in adapter.findings]
-    findings += [finding for one in found for finding in one.findings]
-    findings += identity
-    findings += _totals(sums, touched)
-    return Result(
-        checkpoint.with_entries(entries),
-        Merges(adapters, sums, touched, targeted, making.native),
-        tuple(findings),
+    merges = Merges(
+        adapters, sums, touched, targeted, making.native, changed.values, settled.untied
     )
+    findings = (
+        *(finding for adapter in adapters for finding in adapter.findings),
+        *(finding for one in found for finding in one.findings),
+        *(one for adapter in adapters for one in said_of_assets(adapter.label, adapter.root)),
+        *identity,
+        *settled.findings,
+        *changed.findings,
+        *_totals(sums, touched),
+    )
+    return Result(checkpoint.with_entries(entries, *gone), merges, findings)
 
 
 def _opened(lora: Lora, where: Callable[..., str]) -> Iterator[Adapter]:
@@ -111,23 +123,50 @@ def _opened(lora: Lora, where: Callable[..., str]) -> Iterator[Adapter]:
         )
 
 
-def _merge(
-    base: Base, found: Sequence[Matched], making: Making
-) -> tuple[dict[str, Entry], dict[str, Sum]]:
-    entries = dict(base.checkpoint.entries)
+def _finder(base: Base, settled: Settled) -> Callable[[str], LazyTensor]:
+    """Tensors of the base by name, as they are before updates."""
+
+    def find(name: str) -> LazyTensor:
+        state = settled.states.get(name)
+        return state.base if state else base.checkpoint[base.ties.get(name, name)].tensor
+
+    return find
+
+
+def _merge(base: Base, settled: Settled, making: Making) -> tuple[dict[str, Entry], dict[str, Sum]]:
+    """All entries in their order; new names behind the one that they were tied to, or at the end."""
+    behind: dict[str, list[str]] = {}
+    new = [name for name in settled.states if name not in base.checkpoint]
+    for name in new:
+        behind.setdefault(base.ties.get(name, ""), []).append(name)
+    entries: dict[str, Entry] = {}
     sums: dict[str, Sum] = {}
     for name, entry in base.checkpoint.items():
-        terms = tuple(term for one in found for term in one.terms.get(name, ()))
-        if not terms:
-            continue
-        dtype = entry.tensor.spec.dtype
-        node = merged(name, entry.tensor, terms, dtype, making)
-        labels = dict.fromkeys(term.adapter for term in terms)
-        entries[name] = Entry(
-            node, entry.sources, (*entry.steps, *(f"lora {one}" for one in labels))
-        )
-        sums[name] = Sum(entry.tensor, terms)
+        entries[name] = _entry(name, entry, settled.states.get(name), making, sums)
+        for other in behind.get(name, ()):
+            entries[other] = _entry(other, entry, settled.states[other], making, sums)
+    for name in behind.get("", ()):
+        entries[name] = _entry(name, None, settled.states[name], making, sums)
     return entries, sums
+
+
+def _entry(
+    name: str, before: Entry | None, state: State | None, making: Making, sums: dict[str, Sum]
+) -> Entry:
+    if state is None:
+        return before or Entry(making.find(name), ())
+    labels = [term.adapter for term in state.terms]
+    sources: tuple[str, ...] = before.sources if before else ()
+    if state.replacement:
+        labels.insert(0, state.replacement.adapter)
+        sources = (state.replacement.name,)
+    tensor = state.base
+    if state.terms or tensor.spec.dtype != state.dtype:
+        tensor = merged(name, state.base, state.terms, state.dtype, making)
+    if state.terms:
+        sums[name] = Sum(state.base, state.terms)
+    steps = (*(before.steps if before else ()), *(f"lora {one}" for one in dict.fromkeys(labels)))
+    return Entry(tensor, sources, steps)
 
 
 def _totals(sums: Mapping[str, Sum], touched: Mapping[str, int]) -> Iterator[Finding]:

@@ -6,10 +6,19 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from hfconvert.tensors.checkpoint import Checkpoint
 from hfconvert.tensors.lazy import LazyTensor
+
+
+class Replaced(Protocol):
+    """What takes the place of a tensor."""
+
+    @property
+    def tensor(self) -> LazyTensor:
+        """The tensor itself."""
+
 
 # Modules that keep their weight as [in, out], by the model types that use `transformers.Conv1D`.
 _CONV1D_TYPES = frozenset(
@@ -60,7 +69,9 @@ class Base:
 
     def knows(self, module: str) -> bool:
         """Whether the files hold a parameter of this module, its experts one by one, or its tied twin."""
-        return self.has_module(module) or f"{module}.weight" in self.ties
+        owner, _, last = module.rpartition(".")
+        stacked = module in self.checkpoint or (owner in self.stacks and last in STACKED)
+        return self.has_module(module) or f"{module}.weight" in self.ties or stacked
 
     def weight_of(self, module: str) -> str | None:
         """The name of the module's weight, stored or tied to one that is; None where it has none."""
@@ -71,9 +82,9 @@ class Base:
         """What a parameter of a module is called, be it there or not."""
         return f"{module}.{parameter}"
 
-    def rows_of(self, name: str, replaced: Mapping[str, LazyTensor]) -> int:
+    def rows_of(self, name: str, replaced: Mapping[str, Replaced]) -> int:
         """Rows of a tensor, after it was replaced."""
-        return replaced[name].spec.shape[0] if name in replaced else self.shape(name)[0]
+        return replaced[name].tensor.spec.shape[0] if name in replaced else self.shape(name)[0]
 
     def shape_or_none(self, name: str) -> tuple[int, ...] | None:
         """The shape of a tensor, None where there is no such tensor."""

@@ -97,9 +97,10 @@ def _add(place: Place, share: Share, name: str, names: tuple[str, str], *, param
         why = "it was trained on another model, or on a layer that was split or joined there"
         share.problems.append(place.problem(what, why=why, do=GIVE))
         return r
-    r = place.rank(share, r)
+    named = ".weight" if parameter and name.endswith(".weight") else ""
+    r = place.rank(share, r, named)
     factors = {"A": place.tensor(a), "B": place.tensor(b)}
-    term = place.term("low-rank", factors, r=r, transposed=transposed, parameter=parameter)
+    term = place.term("low-rank", factors, named, r=r, transposed=transposed, parameter=parameter)
     share.terms.append((name, term))
     return r
 

@@ -11,12 +11,11 @@ from hfconvert.keymap.fold import listed
 from hfconvert.lora.adapter import Adapter, Part
 from hfconvert.lora.base import Base, count_families
 from hfconvert.lora.naming import COMPONENTS
-from hfconvert.lora.place import Place, Share
+from hfconvert.lora.place import Place, Replacement, Share
 from hfconvert.lora.renames import IDENTITY, Rename, find_names
 from hfconvert.lora.rules import ALL_LINEAR, is_saved, is_target
 from hfconvert.lora.shares import share_of
 from hfconvert.lora.terms import Term
-from hfconvert.tensors.lazy import LazyTensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,7 @@ class Matched:
 
     adapter: Adapter
     terms: Mapping[str, tuple[Term, ...]]
-    replaced: Mapping[str, LazyTensor]
+    replaced: Mapping[str, Replacement]
     touched: tuple[str, ...]
     targeted: tuple[str, ...]
     problems: tuple[Problem, ...] = ()
@@ -38,7 +37,7 @@ class Matched:
 @dataclass(slots=True)
 class _Collected:
     terms: dict[str, list[Term]] = field(default_factory=dict)
-    replaced: dict[str, LazyTensor] = field(default_factory=dict)
+    replaced: dict[str, Replacement] = field(default_factory=dict)
     touched: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 

@@ -9,7 +9,7 @@ from itertools import groupby
 from hfconvert.lora.merged import F32, Merged
 from hfconvert.lora.scales import scale_of
 from hfconvert.lora.terms import Layer, Term
-from hfconvert.lora.updates import Added, LowRank, Rows, Update
+from hfconvert.lora.updates import Added, Experts, LowRank, Rows, Update
 from hfconvert.lora.whole import PeftMerged
 from hfconvert.tensors.dtype import DType
 from hfconvert.tensors.lazy import LazyTensor
@@ -50,6 +50,9 @@ def update_of(term: Term) -> Update:
         return Added(term.tensors["bias"], scale_of(term))
     if term.kind == "rows":
         return Rows(term.tensors["rows"], term.indices)
+    if term.kind == "experts" and term.stack is not None:
+        a, b, stack = term.tensors["A"], term.tensors["B"], term.stack
+        return Experts(a, b, stack.experts, scale_of(term), stack.swapped, stack.expert, stack.row)
     raise ValueError(term.kind)
 
 

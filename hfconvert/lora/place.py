@@ -9,12 +9,27 @@ from typing import Any
 from hfconvert.errors import Problem, source_problem
 from hfconvert.lora.adapter import Adapter, Part
 from hfconvert.lora.base import Base
+from hfconvert.lora.embeddings import HEAD, INPUT
 from hfconvert.lora.rules import is_saved, pattern_value
 from hfconvert.lora.settings import Settings
 from hfconvert.lora.terms import Kind, Term
 from hfconvert.tensors.lazy import LazyTensor
 
 Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A tensor of the adapter that takes the place of one of the base.
+
+    `trained` says that it was trained by itself; else it is the base as it was when the adapter was trained.
+    """
+
+    tensor: LazyTensor
+    name: str  # in the adapter's file
+    adapter: str
+    trained: bool
+    tied: bool = False  # the adapter kept input embedding and head one tensor
 
 
 @dataclass(slots=True)
@@ -25,7 +40,7 @@ class Share:
     """
 
     terms: list[tuple[str, Term]] = field(default_factory=list)
-    replaced: dict[str, LazyTensor] = field(default_factory=dict)
+    replaced: dict[str, Replacement] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
 
@@ -47,6 +62,16 @@ class Place:
     def is_saved(self) -> bool:
         """Whether the module, or one around it, was trained whole."""
         return is_saved(self.settings, self.part.module)
+
+    @property
+    def is_embedding(self) -> bool:
+        """Whether the name speaks of an input embedding or a head."""
+        return bool(INPUT.search(f"{self.module}.weight") or HEAD.search(f"{self.module}.weight"))
+
+    @property
+    def biases_trained(self) -> bool:
+        """Whether biases of the base were trained, which are stored among the base's tensors."""
+        return bool(self.settings.get("bias", "none") != "none")
 
     @property
     def settings(self) -> Settings:
@@ -91,10 +116,17 @@ class Place:
         subject = f"{self.adapter.label}: {self.part.module}"
         return source_problem(what, why=why, do=do, subject=subject, check="lora")
 
-    def term(self, kind: Kind, tensors: Mapping[str, LazyTensor], **numbers: Any) -> Term:
+    def term(
+        self,
+        kind: Kind,
+        tensors: Mapping[str, LazyTensor],
+        parameter_name: str = "",
+        **numbers: Any,
+    ) -> Term:
         """A term of this place, with alpha as the file or the configuration has it."""
         default = self.settings.get("lora_alpha", self.settings.get("alpha", 8))
-        alpha = pattern_value(self.settings.get("alpha_pattern"), self.part.module, default)
+        patterns = self.settings.get("alpha_pattern")
+        alpha = pattern_value(patterns, self.part.module + parameter_name, default)
         return Term(
             kind=kind,
             adapter=self.adapter.label,
@@ -107,11 +139,13 @@ class Place:
             **numbers,
         )
 
-    def rank(self, share: Share, stored: int) -> int:
-        """The rank of the tensors; a problem of the share where the configuration has another."""
-        configured = pattern_value(
-            self.settings.get("rank_pattern"), self.part.module, self.settings.get("r", 8)
-        )
+    def rank(self, share: Share, stored: int, parameter_name: str = "") -> int:
+        """The rank of the tensors; a problem of the share where the configuration has another.
+
+        `parameter_name` is what patterns see behind the module's name, for a parameter that is a target.
+        """
+        patterns, default = self.settings.get("rank_pattern"), self.settings.get("r", 8)
+        configured = pattern_value(patterns, self.part.module + parameter_name, default)
         if stored != configured and self.part.alpha is None:
             what = f"the configuration says rank {configured}, the tensors have rank {stored}"
             why = "the configuration is of another run; its lora_alpha is then in doubt too"

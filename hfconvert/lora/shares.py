@@ -8,7 +8,7 @@ from hfconvert.keymap.fold import listed
 from hfconvert.lora.expert_shares import experts
 from hfconvert.lora.low_rank_shares import attention, embedding, low_rank
 from hfconvert.lora.module_shares import module
-from hfconvert.lora.place import GIVE, Place, Shape, Share
+from hfconvert.lora.place import GIVE, Place, Replacement, Shape, Share
 
 
 def share_of(place: Place) -> Share:
@@ -32,7 +32,14 @@ def replacements(place: Place, share: Share) -> None:
             continue
         share.used.add(parameter)
         target = place.base.tensor_of(place.module, name)
-        share.replaced[target] = tensor
+        copied = parameter.startswith("base_layer.") and not place.biases_trained
+        share.replaced[target] = Replacement(
+            tensor,
+            place.part.names[parameter],
+            place.adapter.label,
+            trained=not copied and (place.is_saved or not place.is_embedding),
+            tied=bool(place.settings.get("ensure_weight_tying")),
+        )
         before = place.base.shape_or_none(target)
         if before is not None and not _fits(before, tensor.spec.shape):
             what = (

@@ -77,9 +77,9 @@ class LowRank:
 class Experts:
     """One low-rank update for every matrix of a stack: `einsum("ore,eri->eoi", B, A) * scale`.
 
-    A is [E * r, in] with the expert slowest, B is [out, r * E] with the expert fastest. `swapped` says that
-    the stack is [E, in, out] and takes the transposed update. `only` picks one expert, for stacks that
-    the base stores matrix by matrix.
+    A is [E * r, in] with the expert slowest, B is [out, r * E] with the expert fastest; or [E, r, in] and
+    [E, out, r]. `swapped` says that the stack is [E, in, out] and takes the transposed update. `only` picks
+    one expert and `row` where the tensor begins in its matrix, for stacks that the base stores in pieces.
     """
 
     a: LazyTensor
@@ -88,6 +88,7 @@ class Experts:
     scale: float
     swapped: bool = False
     only: int | None = None
+    row: int = 0
     at_stored_dtype: bool = True
 
     def over(self, box: Box) -> Change:
@@ -98,10 +99,9 @@ class Experts:
 
         def one(sums: Sums, part: Box, expert: int) -> None:
             (lo, hi), (first, last) = part
-            rank = len(a) // self.experts
-            left, right = b[:, expert :: self.experts], a[expert * rank : (expert + 1) * rank]
-            left, right = (right.T, left.T) if self.swapped else (left, right)
-            sums += multiply(packed(left[lo:hi]), packed(right[:, first:last])) * factor
+            left, right = self._factors(a, b, expert)
+            left = left[self.row + lo : self.row + hi]
+            sums += multiply(packed(left), packed(right[:, first:last])) * factor
 
         def change(sums: Sums, part: Box) -> None:
             if self.only is not None:
@@ -116,6 +116,14 @@ class Experts:
         """Both factors as a whole: experts are interleaved in B."""
         yield Input(self.a, full(self.a.extent))
         yield Input(self.b, full(self.b.extent))
+
+    def _factors(self, a: Floats, b: Floats, expert: int) -> tuple[Floats, Floats]:
+        if a.ndim == 3:
+            left, right = b[expert], a[expert]
+        else:
+            rank = len(a) // self.experts
+            left, right = b[:, expert :: self.experts], a[expert * rank : (expert + 1) * rank]
+        return (right.T, left.T) if self.swapped else (left, right)
 
 
 @dataclass(frozen=True, slots=True)
