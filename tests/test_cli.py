@@ -254,7 +254,7 @@ def test_a_full_disk(
 def test_an_interrupt_keeps_the_work(
     command: Command, recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: Any) -> int:
+    def interrupted(*_: Any, **__: Any) -> int:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -454,4 +454,6 @@ def test_safetensors_sources_convert_as_well(command: Command, tmp_path: Path) -
     save_file({"w": torch.ones(3)}, tmp_path / "source" / "model.safetensors")
     said = command("run", _recipe(tmp_path), "--json")
     assert said.code == Exit.OK
-    assert [check["status"] for check in said.document["checks"]] == ["pass"] * 4
+    checks = {check["name"]: check["status"] for check in said.document["checks"]}
+    assert {name for name, status in checks.items() if status == "pass"} >= {"names", "tensors"}
+    assert "fail" not in checks.values()
