@@ -10,7 +10,12 @@ from dataclasses import dataclass, field
 from typing import NoReturn, TypeVar
 
 from huggingface_hub import HfApi, constants, get_token
-from huggingface_hub.errors import FileMetadataError, HfHubHTTPError
+from huggingface_hub.errors import (
+    FileMetadataError,
+    HfHubHTTPError,
+    LocalTokenNotFoundError,
+    OfflineModeIsEnabled,
+)
 
 from hfconvert import __version__
 from hfconvert.errors import UserError
@@ -97,14 +102,19 @@ def raise_told(error: Exception, about: About) -> NoReturn:
 def wait_before(error: Exception, attempt: int) -> float | None:
     """Seconds to wait before a call that changes nothing is repeated (`attempt` from 0); None: do not."""
     cause = find_cause(error)
-    if cause is None or attempt >= REPETITIONS or not _may_repeat(cause):
+    if cause is None or attempt >= REPETITIONS or not _may_repeat(cause, attempt):
         return None
     asked = asked_wait(cause.response.headers) if isinstance(cause, HfHubHTTPError) else None
     wait = backoff(attempt, asked)
     return wait if wait <= LONGEST_WAIT else None
 
 
-def _may_repeat(cause: Exception) -> bool:
+def _may_repeat(cause: Exception, attempt: int) -> bool:
     if isinstance(cause, HfHubHTTPError):
         return cause.response.status_code in _REPEATED
-    return isinstance(cause, (NetworkError, FileMetadataError, BrokenOffError))
+    if isinstance(cause, (NetworkError, FileMetadataError, BrokenOffError)):
+        return True
+    # A whole transfer that failed within the client or hf_xet, which tried several times: once more.
+    plain = isinstance(cause, OSError) and cause.errno is None
+    hopeless = isinstance(cause, (OfflineModeIsEnabled, LocalTokenNotFoundError))
+    return attempt == 0 and not hopeless and (plain or isinstance(cause, RuntimeError))

@@ -152,8 +152,18 @@ def test_a_file_that_arrives_damaged_twice_is_an_error(
 
 
 @pytest.mark.usefixtures("lfs")
-def test_a_file_that_arrives_cut_is_an_error_of_the_transfer(
-    hub: RunningHub, snapshot: Callable[..., Snapshot]
+def test_a_file_that_arrives_cut_is_fetched_once_more(
+    hub: RunningHub, snapshot: Callable[..., Snapshot], waits: list[float]
+) -> None:
+    pinned = snapshot()
+    hub.faults.add("GET", "/objects/", Truncate(to=10))
+    assert fetch(pinned, "model.safetensors").read_bytes() == WEIGHTS
+    assert [int(wait) for wait in waits] == [1]
+
+
+@pytest.mark.usefixtures("lfs")
+def test_a_file_that_keeps_arriving_cut_is_an_error_of_the_transfer(
+    hub: RunningHub, snapshot: Callable[..., Snapshot], waits: list[float]
 ) -> None:
     pinned = snapshot()
     hub.faults.add("GET", "/objects/", Truncate(to=10), times=None)
