@@ -57,4 +57,4 @@ def test_nested_containers(kit: Any) -> None:
 
 
 def test_all_of_them_are_tried() -> None:
-    assert len(FILES) == 17
+    assert len(FILES) == 21
