@@ -50,7 +50,13 @@ def prove_architecture(planned: Plan, recipe: Recipe, allowed: Allowed) -> Outco
         return skipped("validate.architecture is off")
     config, folder = planned_config(planned)
     custom = recipe.validation.trust_remote_code and allowed.remote_code
-    model = Model(config=config, folder=folder, custom=custom, changed=changes_names(planned))
+    model = Model(
+        config=config,
+        folder=folder,
+        custom=custom,
+        changed=changes_names(planned),
+        dropped=frozenset(_WRAPPERS.take_off(one.name).name for one in planned.dropped),
+    )
     return check_architecture(model, specs)
 
 

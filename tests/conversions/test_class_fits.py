@@ -81,12 +81,25 @@ def test_names_of_no_class_stop_the_run_before_it_begins(run: Run) -> None:
     assert "validate.architecture: off converts all the same" in error["hint"]
 
 
-def test_a_dropped_bias_is_missing(run: Run, source: Path) -> None:
-    code, report = run(key_map=[{"drop": ["*.q_proj.weight"]}])
+def test_what_the_source_lacks_is_missing(run: Run, source: Path) -> None:
+    state = torch.load(source / "pytorch_model.bin", weights_only=True)
+    lost = {name: one for name, one in state.items() if not name.endswith("q_proj.weight")}
+    torch.save(lost, source / "pytorch_model.bin")
+    code, report = run()
     assert code == 1
-    assert (
-        "2 missing: `model.layers.{0..1}.self_attn.q_proj.weight`"
-        in (architecture(report)["detail"])
+    names = "`model.layers.{0..1}.self_attn.q_proj.weight`"
+    assert f"2 missing: {names}" in architecture(report)["detail"]
+
+
+def test_what_the_recipe_drops_is_its_decision_and_a_warning(run: Run) -> None:
+    code, report = run(key_map=[{"drop": ["*.q_proj.weight"]}])
+    assert code == 0
+    assert architecture(report)["status"] == "pass"
+    (said,) = (one for one in report["findings"] if one["check"] == "architecture")
+    assert said["level"] == "warning"
+    assert said["message"] == (
+        "LlamaForCausalLM wants 2 tensors that the recipe drops: "
+        "`model.layers.{0..1}.self_attn.q_proj.weight`"
     )
 
 

@@ -23,13 +23,15 @@ class Model:
     """What a configuration says, where its file lies, and whether code beside it may run.
 
     `changed`: a recipe changed names, so that they have to be exactly those of the class; otherwise what
-    transformers makes of them when it loads them is good enough, as it is for the source.
+    transformers makes of them when it loads them is good enough, as it is for the source. `dropped`: names
+    that a rule of the recipe left out, which is the recipe's decision and no fault.
     """
 
     config: Mapping[str, Any] | None
     folder: Path
     custom: bool = False
     changed: bool = False
+    dropped: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,12 @@ def check_architecture(model: Model, specs: Mapping[str, TensorSpec]) -> Outcome
         return skipped(f"the class could not be built: {error}")
     if "skipped" in answer:
         return Outcome(Check(NAME, "skipped", detail=answer["skipped"]), (), answer["versions"])
-    return Outcome(
-        _check(answer, changed=model.changed),
-        tuple(_findings(answer, changed=model.changed)),
-        answer["versions"],
+    table, left_out = _without_dropped(
+        answer["exact" if model.changed else "loader"], model.dropped
     )
+    check = _check(answer, table, changed=model.changed)
+    findings = (*_dropped_findings(answer, left_out), *_findings(answer, changed=model.changed))
+    return Outcome(check, findings, answer["versions"])
 
 
 def check_reference(
@@ -85,9 +88,8 @@ def check_reference(
         "class": f"the reference {reference}",
         "expected": len(wanted),
         "found": len(specs),
-        "exact": table,
     }
-    return Outcome(_check(answer, changed=True))
+    return Outcome(_check(answer, table, changed=True))
 
 
 def skipped(reason: str) -> Outcome:
@@ -110,8 +112,23 @@ def unfit(config: Mapping[str, Any] | None) -> str | None:
     return None
 
 
-def _check(answer: Mapping[str, Any], *, changed: bool) -> Check:
-    table = answer["exact" if changed else "loader"]
+def _without_dropped(
+    table: Mapping[str, Any], dropped: frozenset[str]
+) -> tuple[Mapping[str, Any], list[str]]:
+    """The table without the missing names that a rule dropped, and those."""
+    left_out = [name for name in table["missing"] if name in dropped]
+    missing = [name for name in table["missing"] if name not in dropped]
+    return {**table, "missing": missing}, left_out
+
+
+def _dropped_findings(answer: Mapping[str, Any], left_out: Sequence[str]) -> Iterator[Finding]:
+    if left_out:
+        message = f"{answer['class']} wants {len(left_out)} tensors that the recipe drops"
+        hint = "loaders fill them with random values"
+        yield warning(NAME, "", f"{message}: {listed(left_out, SHOWN)}", hint)
+
+
+def _check(answer: Mapping[str, Any], table: Mapping[str, Any], *, changed: bool) -> Check:
     counted = {kind: len(table[kind]) for kind in ("missing", "unexpected", "mismatched")}
     limit = {"missing": 0, "mismatched": 0, **({"unexpected": 0} if changed else {})}
     failed = any(counted[kind] > most for kind, most in limit.items())
