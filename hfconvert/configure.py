@@ -83,7 +83,7 @@ def _dtypes(
     Where nothing of the part was cast, a dtype that some of its tensors have is no error: models keep some
     of their weights wider. Quantised weights say nothing of the dtype that the others are computed in.
     """
-    quantized = any(is_quantization(key) for key in config)
+    quantized = any(is_quantization(key) and value for key, value in config.items())
     for path, part in model_configs(config):
         names = _names_of(path, stored)
         nbytes = _bytes_by_dtype(names, stored, eight_bits=not quantized)

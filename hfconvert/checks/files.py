@@ -88,7 +88,7 @@ def _config_faults(folder: Path, weights: Iterable[str]) -> Iterator[str]:
     if config is None:
         yield "config.json is no JSON object"
         return
-    if any("quant" in key or "compress" in key for key in config):
+    if any(("quant" in key or "compress" in key) and value for key, value in config.items()):
         return
     stored = set(_floats(folder / name for name in weights))
     for field, value in _said(config, ()):
