@@ -19,6 +19,7 @@ from hfconvert.errors import Problem, raise_any
 from hfconvert.findings import Finding, info
 from hfconvert.keymap.apply import apply
 from hfconvert.keymap.coverage import check_coverage
+from hfconvert.keymap.families.resolve import Values, canonical
 from hfconvert.lora.apply import Merges
 from hfconvert.merging import merge, with_assets
 from hfconvert.readers.assets import AssetFolder, Assets, gather, missing_assets
@@ -125,7 +126,8 @@ def make_plan(recipe: Recipe) -> Plan:
     assets = _assets(recipe, found, alone=path.is_file())
     config = read_config(assets.config.path.parent) if assets.config else None
     recipe = filled(recipe, config, found.args)
-    applied = apply(found.checkpoint, recipe.key_map or (), recipe.position)
+    values = Values(config or {}, found.args)
+    applied = apply(found.checkpoint, recipe.key_map or (), recipe.position, values)
     check_coverage(found.checkpoint, applied.checkpoint)
     decided = decide(applied, config)
     raise_any([*_unreadable(decided.checkpoint), *lost_ties(applied.checkpoint, config)])
@@ -160,7 +162,7 @@ def make_plan(recipe: Recipe) -> Plan:
         *_missing(assets, found),
     )
     return Plan(
-        canonical=_canonical(recipe),
+        canonical=_canonical(recipe, values),
         path=str(path),
         format=found.format,
         sources=tuple(file.source for file in found.files),
@@ -216,10 +218,12 @@ def _wanted(recipe: Recipe) -> Wanted:
     )
 
 
-def _canonical(recipe: Recipe) -> dict[str, Any]:
+def _canonical(recipe: Recipe, values: Values) -> dict[str, Any]:
     """The recipe as far as it decides what is written: no places, nothing about publishing or reports."""
     document = recipe.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     document.pop("publish", None)
+    if recipe.key_map:
+        document["key_map"] = canonical(recipe.key_map, values, recipe.position)
     for part, keys in {
         "source": ("path", "repo", "revision", "assets_from"),
         "output": ("path", "disk"),

@@ -11,20 +11,26 @@ from hfconvert.findings import info
 from hfconvert.keymap.applied import Applied, StepFunction, Where
 from hfconvert.keymap.coverage import check_coverage
 from hfconvert.keymap.elements import lost_parts
+from hfconvert.keymap.families.resolve import Values, resolve
+from hfconvert.keymap.family import family
 from hfconvert.keymap.fold import listed
 from hfconvert.keymap.move import invalid
 from hfconvert.keymap.ranks import unjoined
 from hfconvert.keymap.steps import STEPS
-from hfconvert.recipe.steps import StepModel
+from hfconvert.recipe.steps import Family, StepModel
 from hfconvert.tensors.checkpoint import Checkpoint
 
+NOTHING = Values()
 MAX_NAME = 4096  # characters; matching a hostile name takes time quadratic in them
 
 
-def apply(checkpoint: Checkpoint, key_map: Sequence[StepModel], where: Where) -> Applied:
+def apply(
+    checkpoint: Checkpoint, key_map: Sequence[StepModel], where: Where, values: Values = NOTHING
+) -> Applied:
     """The checkpoint after all the steps, with their findings and the ties that they claim.
 
-    `where("key_map", 2, "rename")` gives a position in the recipe. UserError with the problems of all steps:
+    `where("key_map", 2, "rename")` gives a position in the recipe; `values` are what families look their
+    options up in. UserError with the problems of all steps:
     one that fails leaves the checkpoint as it was for those after it, and what they find says so.
     """
     raise_any(_long_names(checkpoint))
@@ -33,7 +39,7 @@ def apply(checkpoint: Checkpoint, key_map: Sequence[StepModel], where: Where) ->
     failed = ""
     for number, step in enumerate(key_map):
         try:
-            function = step_function(step, partial(where, "key_map", number))
+            function = step_function(step, partial(where, "key_map", number), values)
         except UserError as error:
             problems.extend(error.problems)
             failed = failed or where("key_map", number)
@@ -47,8 +53,11 @@ def apply(checkpoint: Checkpoint, key_map: Sequence[StepModel], where: Where) ->
     return _accounted(checkpoint, result, where("key_map")) if key_map else result
 
 
-def step_function(step: StepModel, where: Where) -> StepFunction:
+def step_function(step: StepModel, where: Where, values: Values = NOTHING) -> StepFunction:
     """The function of one step; `where` gives positions below it. UserError where its text is wrong."""
+    if isinstance(step, Family):
+        below = partial(where, step.name)
+        return family(resolve(step.family, values, below), below)
     if step.name not in STEPS:
         raise UserError(_not_built(step.name, where(step.name)))
     return STEPS[step.name](getattr(step, step.name), partial(where, step.name))

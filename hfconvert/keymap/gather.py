@@ -180,5 +180,5 @@ def _captures(tokens: Sequence[Token]) -> tuple[str, ...]:
 
 def _some(makings: list[Making], patterns: Sequence[str], subject: str) -> list[Making]:
     if not makings:
-        raise UserError(matched_nothing(patterns, subject))
+        raise matched_nothing(patterns, subject)
     return makings

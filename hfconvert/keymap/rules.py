@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from hfconvert.errors import Problem, UserError, raise_any, recipe_problem
+from hfconvert.errors import UserError, raise_any, recipe_problem
 from hfconvert.findings import Finding, warning
 from hfconvert.keymap.applied import Where
 from hfconvert.keymap.patterns import Match, Pattern, Template
@@ -15,6 +15,13 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 LOOK = "look at the names with `hfconvert inspect`, then mend the pattern or remove it"
+
+
+_UNMATCHED = " matched 0 keys; other rules of the step did"
+
+
+class MatchedNothingError(UserError):
+    """A step that no name matches: an error in a recipe, a step to pass over in a family's table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,22 +89,29 @@ def unmatched(
     UserError (exit 2) about `subject`, the step, where there are no hits at all.
     """
     if not hits:
-        raise UserError(matched_nothing(rules, subject, hint))
+        raise matched_nothing(rules, subject, hint)
     return tuple(
-        warning("names", where, f"`{rule}` matched 0 keys; other rules of the step did", hint)
+        warning("names", where, f"`{rule}`{_UNMATCHED}", hint)
         for rule, where in rules.items()
         if rule not in hits
     )
 
 
-def matched_nothing(rules: Iterable[str], subject: str, hint: str = LOOK) -> Problem:
-    """The problem (exit 2) of a step that changes nothing."""
-    return recipe_problem(
-        f"the step matched 0 keys: {', '.join(f'`{rule}`' for rule in rules)}",
-        why="no name at this step is of that form; a pattern covers the whole name",
-        do=hint,
-        subject=subject,
-        check="names",
+def is_unmatched(finding: Finding) -> bool:
+    """Whether a finding is about one rule that matched nothing."""
+    return finding.message.endswith(_UNMATCHED)
+
+
+def matched_nothing(rules: Iterable[str], subject: str, hint: str = LOOK) -> MatchedNothingError:
+    """The error (exit 2) of a step that changes nothing."""
+    return MatchedNothingError(
+        recipe_problem(
+            f"the step matched 0 keys: {', '.join(f'`{rule}`' for rule in rules)}",
+            why="no name at this step is of that form; a pattern covers the whole name",
+            do=hint,
+            subject=subject,
+            check="names",
+        )
     )
 
 

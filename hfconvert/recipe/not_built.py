@@ -52,7 +52,7 @@ _FIELDS = (
     _Gap(("publish",), lambda r: r.publish, "publishing"),
 )
 
-_STEPS_NOT_BUILT = frozenset({"dequantize", "densify", "family"})
+_STEPS_NOT_BUILT = frozenset({"dequantize", "densify"})
 
 
 def not_built(recipe: Recipe) -> list[Problem]:

@@ -24,7 +24,7 @@ def add_prefix(prefix: str, where: Where) -> StepFunction:
 
     def step(checkpoint: Checkpoint) -> Applied:
         if not checkpoint:
-            raise UserError(matched_nothing(["*"], where()))
+            raise matched_nothing(["*"], where())
         names = {name: prefix + name for name in checkpoint}
         return Applied(moved(checkpoint, names, f"add_prefix {prefix}", where()))
 

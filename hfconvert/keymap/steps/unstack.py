@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from hfconvert.errors import UserError
 from hfconvert.keymap.applied import Applied, StepFunction, Where
 from hfconvert.keymap.gather import MOST, number_capture
 from hfconvert.keymap.made import Making, UnfitError, remade
@@ -62,7 +61,7 @@ def unstack(options: StackOptions, where: Where) -> StepFunction:
             for name, _, match in first_matches([pattern], checkpoint)
         ]
         if not makings:
-            raise UserError(matched_nothing([pattern.text], where()))
+            raise matched_nothing([pattern.text], where())
         return Applied(remade(checkpoint, makings, make, f"unstack dim {dim}", where()))
 
     return step
