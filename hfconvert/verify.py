@@ -31,8 +31,8 @@ from hfconvert.readers.layout import find_layouts
 from hfconvert.readers.load import Found, Wanted, load
 from hfconvert.recipe import Recipe
 from hfconvert.recipe.location import parse_location
-from hfconvert.report.documents import pickle_documents
 from hfconvert.report.model import Report
+from hfconvert.report.pickles import pickle_documents
 from hfconvert.tensors.lazy import LazyTensor
 from hfconvert.tensors.source import LocalFile
 from hfconvert.tensors.unreadable import Unreadable

@@ -1,253 +1,192 @@
 """The facts of a folder or file, as the JSON document of `hfconvert inspect`.
 
-It answers wherever it can: what would stop a conversion is a problem in the document, not an error.
+It answers wherever it can: what would stop a conversion is a problem in the document, not an error. Headers
+and pickles are read, tensors never.
 """
 
 from __future__ import annotations
 
-import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hfconvert.decide import decide
-from hfconvert.errors import Problem, UserError, source_problem
-from hfconvert.findings import Finding
-from hfconvert.inspect.roles import Role, library_of, role_of, wrappers_in
-from hfconvert.keymap.applied import Applied
+from hfconvert.errors import UserError
+from hfconvert.findings import Finding, warning
+from hfconvert.inspect.adapter import adapter_facts
+from hfconvert.inspect.folders import Chosen, choose_folders, placed
+from hfconvert.inspect.kinds import kind_of
+from hfconvert.inspect.listing import Listing, list_files, printable
+from hfconvert.inspect.look import Seen, look
+from hfconvert.inspect.roles import library_of, wrappers_in
+from hfconvert.inspect.tensors import (
+    listed_sets,
+    listed_tensors,
+    listed_ties,
+    model_tensors,
+    totals,
+)
+from hfconvert.inspect.training import training_facts
 from hfconvert.readers.config import read_config
-from hfconvert.readers.contents import Contents, PickleFacts
-from hfconvert.readers.formats import read_file
-from hfconvert.readers.layout import Layout, find_layouts
-from hfconvert.report.documents import findings_document, pickle_documents
-from hfconvert.tensors.checkpoint import found
-from hfconvert.tensors.lazy import TensorSpec
-from hfconvert.tensors.source import LocalFile
+from hfconvert.readers.index import check_index
+from hfconvert.report.pickles import pickle_documents
+from hfconvert.tensors.lazy import LazyTensor
 
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A file that was looked at: what it holds, or None and the problems of reading it."""
-
-    file: LocalFile
-    role: Role
-    contents: Contents | None
-    problems: tuple[Problem, ...] = ()
+MAX_OPENED = 4000  # files; the largest models have some hundreds
+_LEVELS = ("error", "warning", "info")
 
 
 def inspect(what: str) -> dict[str, Any]:
     """The document of `hfconvert inspect --json`. UserError only where there is nothing to look at."""
     path = Path(what)
-    if not path.exists():
-        raise UserError(
-            source_problem(
-                "there is no such file or folder",
-                why="the path is misspelt, or a repository is meant, which is not built yet",
-                do="name a folder or a file",
-                subject=what,
-            )
-        )
-    root = path if path.is_dir() else path.parent
-    names = _names(path)
-    layout, problems = _layout(root, names)
-    seen = [_look(root, name, layout) for name in names]
-    problems += [problem for one in seen for problem in one.problems]
-    problems += [
-        problem
-        for one in seen
-        if one.role == "weights" and one.contents and one.contents.refusal
-        for problem in one.contents.refusal.problems
+    listing = list_files(path)
+    alone = not path.is_dir()
+    chosen = choose_folders(listing.root, listing.names)
+    seen = _look_at_all(listing, chosen, alone=alone)
+    findings = [
+        *(problem.finding() for problem in chosen.problems if not alone),
+        *_said(listing, seen),
+        *(chosen.findings if not alone else ()),
+        *_index_findings(chosen, seen, alone=alone),
     ]
-    findings = [finding for one in seen if one.contents for finding in one.contents.findings]
-    return _document(root, seen, [problem.finding() for problem in problems] + findings)
+    config, broken = _config(listing.root, {folder for folder, _ in chosen.layouts} | {""})
+    return _document(listing.root, chosen, seen, [*findings, *broken], config)
 
 
 def failed_document(error: UserError) -> dict[str, Any]:
     """The document where there was nothing to look at."""
     problems = [problem.finding() for problem in error.problems]
-    return _document(Path(), [], problems)
+    return _document(None, Chosen((), {}, (), ()), [], problems, None)
 
 
-def _names(path: Path) -> list[str]:
-    if path.is_file():
-        return [path.name]
-    return sorted(
-        Path(folder, name).relative_to(path).as_posix()
-        for folder, folders, files in os.walk(path)
-        for name in files
-        if not _hidden(folders)
-    )
-
-
-def _hidden(folders: list[str]) -> bool:
-    """Leave hidden folders out of the walk; never true."""
-    folders[:] = [name for name in folders if not name.startswith(".")]
-    return False
-
-
-def _layout(root: Path, names: Iterable[str]) -> tuple[Layout | None, list[Problem]]:
-    try:
-        layouts = find_layouts(root, [name for name in names if "/" not in name])
-    except UserError as error:
-        return None, list(error.problems)
-    if not layouts:
-        return None, []
-    missing = [
-        source_problem(
-            "this file is missing",
-            why=f"{layouts[0].label} needs it; a download may have been interrupted",
-            do="fetch it again",
-            subject=file,
+def _look_at_all(listing: Listing, chosen: Chosen, *, alone: bool) -> list[Seen]:
+    """All files, weights first: of the others not more are opened than any real folder has."""
+    weights = chosen.weights
+    seen: dict[str, Seen] = {}
+    opened = 0
+    for file in sorted(listing.files, key=lambda file: file.name not in weights):
+        is_weights = alone or file.name in weights
+        if opened >= MAX_OPENED:
+            seen[file.name] = Seen(file=file, role="other", format=None, note="not looked at")
+            continue
+        one = look(
+            file.apart(), is_weights=is_weights, alone=alone, aside=chosen.aside.get(file.name, "")
         )
-        for file in layouts[0].files
-        if not (root / file).is_file()
-    ]
-    return layouts[0], missing
+        opened += one.contents is not None
+        seen[file.name] = one
+    return [seen[file.name] for file in listing.files]
 
 
-def _look(root: Path, name: str, layout: Layout | None) -> Seen:
-    file = LocalFile.of(root / name, name)
-    role = role_of(name, layout)
-    if role == "other":
-        return Seen(file, role, None)
-    try:
-        return Seen(file, role, read_file(file, "auto"))
-    except UserError as error:
-        return Seen(file, role, None, error.problems)
+def _said(listing: Listing, seen: list[Seen]) -> Iterator[Finding]:
+    yield from listing.findings
+    for one in seen:
+        yield from (problem.finding() for problem in one.problems)
+        yield from one.findings
+    if any(one.note == "not looked at" for one in seen):
+        told = f"more than {MAX_OPENED} files would have to be opened; the rest was not looked at"
+        yield warning("files", "", told)
+    if not any(one.role == "weights" for one in seen):
+        yield warning("source", "", "no weights were found here")
 
 
-def _document(root: Path, seen: list[Seen], problems: list[Finding]) -> dict[str, Any]:
+def _index_findings(chosen: Chosen, seen: list[Seen], *, alone: bool) -> Iterator[Finding]:
+    """Where an index and the headers of its shards disagree."""
+    by_name = {one.file.name: one.contents for one in seen if one.contents}
+    for folder, layout in chosen.layouts if not alone else ():
+        held = {
+            file: contents.sets[0].tensors if contents.sets else {}
+            for file in layout.files
+            if (contents := by_name.get(placed(folder, file)))
+        }
+        if layout.index is None or len(held) < len(layout.files):
+            continue
+        try:
+            yield from check_index(layout.index, held)
+        except UserError as error:
+            yield from (problem.finding() for problem in error.problems[:20])
+
+
+def _config(root: Path, folders: Iterable[str]) -> tuple[Mapping[str, Any] | None, list[Finding]]:
+    """The configuration beside the weights; a broken one is a finding."""
+    for folder in sorted(folders):
+        try:
+            found = read_config(root / folder)
+        except UserError as error:
+            return None, [problem.finding() for problem in error.problems]
+        except OSError:
+            continue
+        if found is not None:
+            return found, []
+    return None, []
+
+
+def _document(
+    root: Path | None,
+    chosen: Chosen,
+    seen: list[Seen],
+    findings: list[Finding],
+    config: Mapping[str, Any] | None,
+) -> dict[str, Any]:
     weights = [one for one in seen if one.role == "weights" and one.contents]
-    tensors = list(_tensors(seen))
-    pickles = [
-        (one.file.name, one.contents.pickle) for one in seen if one.contents and one.contents.pickle
-    ]
-    names = [item["name"] for item in tensors if item["role"] == "weights"]
-    training = {key: value for one in weights for key, value in _contents(one).facts.items()}
-    config = read_config(root) if seen and (root / "config.json").is_file() else None
+    tensors = listed_tensors(seen)
+    model = model_tensors(seen)
+    ties = listed_ties(model)
+    training = training_facts(seen)
+    kind = kind_of(model, training, config)
+    pickles = [(printable(one.file.name), one.pickle) for one in seen if one.pickle]
     return {
-        "kind": _kind(tensors, training, names),
-        "format": _contents(weights[0]).format if weights else None,
-        "library": library_of(root) if seen else None,
+        "kind": kind,
+        "format": next((one.contents.format for one in weights if one.contents), None),
+        "library": library_of(root) if root and seen else None,
         "files": [_file(one) for one in seen],
-        "tensors": [{key: item[key] for key in item if key != "elements"} for item in tensors],
-        "totals": _totals(tensors),
-        "metadata": {
-            key: value for one in weights for key, value in _contents(one).metadata.items()
-        },
-        "ties": _ties(weights, config),
-        "weights": _sets(weights),
-        "wrappers": wrappers_in(names),
-        "training": training or None,
-        "lora": None,
+        "tensors": tensors,
+        "totals": totals(tensors, model, ties),
+        "metadata": _metadata(weights),
+        "ties": ties,
+        "weights": listed_sets(seen),
+        "wrappers": wrappers_in(model),
+        "training": training,
+        "lora": _lora(root, chosen, model) if kind in ("adapter", "mixed") else None,
         "pickle": pickle_documents(pickles),
-        "lazy": all(_contents(one).lazy for one in weights),
-        "safe": _safe(facts for _, facts in pickles),
-        "problems": findings_document(problems),
+        "lazy": all(one.contents.lazy for one in weights if one.contents),
+        "safe": all(item.verdict == "inert" for _, facts in pickles for item in facts.imports),
+        "problems": _problems(findings),
         "advice": None,
     }
 
 
-def _contents(one: Seen) -> Contents:
-    if one.contents is None:
-        raise AssertionError("only files that were read are asked")
-    return one.contents
-
-
 def _file(one: Seen) -> dict[str, Any]:
-    container = one.contents.container if one.contents else None
     return {
-        "file": one.file.name,
+        "file": printable(one.file.name),
         "size": one.file.size,
-        "format": container,
+        "format": one.format,
         "role": one.role,
+        "note": printable(one.note),
     }
 
 
-def _tensors(seen: Iterable[Seen]) -> Iterator[dict[str, Any]]:
-    """Every tensor of every role, as the document lists them, and its count of elements."""
-    for one in seen:
-        contents = one.contents
-        if contents is None:
-            continue
-        prefixed = len(contents.sets) > 1
-        for weights in contents.sets:
-            for name, tensor in weights.tensors.items():
-                full = f"{weights.name}.{name}" if prefixed and weights.name else name
-                yield _tensor(full, tensor.spec, one.file.name, one.role)
-        for other in contents.others:
-            yield _tensor(other.name, other.spec, one.file.name, other.role)
-
-
-def _tensor(name: str, spec: TensorSpec, file: str, role: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "dtype": spec.dtype.code,
-        "shape": list(spec.shape),
-        "bytes": spec.nbytes,
-        "file": file,
-        "role": role,
-        "elements": spec.elements,
-    }
-
-
-def _totals(tensors: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    by_dtype: Counter[str] = Counter()
-    by_role: Counter[str] = Counter({"weights": 0, "optimizer": 0, "other": 0})
-    count = parameters = 0
-    for item in tensors:
-        by_role[item["role"]] += item["bytes"]
-        count += 1
-        if item["role"] == "weights":
-            by_dtype[item["dtype"]] += item["bytes"]
-            parameters += item["elements"]
-    return {
-        "tensors": count,
-        "parameters": parameters,
-        "bytes": sum(by_role.values()),
-        "by_dtype": dict(by_dtype),
-        "by_role": dict(by_role),
-    }
-
-
-def _sets(weights: Iterable[Seen]) -> list[dict[str, Any]]:
-    """The sets of weights over all files: name, tensors and bytes."""
-    counts: Counter[str] = Counter()
-    nbytes: Counter[str] = Counter()
+def _metadata(weights: Iterable[Seen]) -> dict[str, str]:
+    """That of all the files; the first that says something of a key counts."""
+    found: dict[str, str] = {}
     for one in weights:
-        for part in _contents(one).sets:
-            counts[part.name] += len(part.tensors)
-            nbytes[part.name] += part.nbytes
-    return [
-        {"name": name, "tensors": count, "bytes": nbytes[name]} for name, count in counts.items()
-    ]
+        for key, value in one.contents.metadata.items() if one.contents else ():
+            found.setdefault(key, value)
+    return found
 
 
-def _ties(weights: Iterable[Seen], config: Mapping[str, Any] | None) -> list[dict[str, str]]:
-    tensors = {
-        name: tensor
-        for one in weights
-        for part in _contents(one).sets[:1]
-        for name, tensor in part.tensors.items()
-    }
-    ties = decide(Applied(found(tensors)), config).ties
-    return [{"kept": tie.kept, "dropped": tie.dropped} for tie in ties]
+def _lora(
+    root: Path | None, chosen: Chosen, model: Mapping[str, LazyTensor]
+) -> dict[str, Any] | None:
+    if root is None:
+        return None
+    folders = [*(folder for folder, _ in chosen.layouts), ""]
+    return adapter_facts(root, folders, model)
 
 
-def _safe(pickles: Iterable[PickleFacts]) -> bool:
-    return all(item.verdict == "inert" for facts in pickles for item in facts.imports)
-
-
-def _kind(tensors: list[dict[str, Any]], training: Mapping[str, Any], names: list[str]) -> str:
-    roles = {item["role"] for item in tensors}
-    if not names:
-        return "training" if "optimizer" in roles else "unknown"
-    lora = [name for name in names if ".lora_" in name or name.startswith("lora_")]
-    if lora:
-        return "adapter" if len(lora) == len(names) else "mixed"
-    quantized = (".qweight", ".SCB", ".absmax", ".quant_map", ".qzeros")
-    if any(name.endswith(quantized) for name in names):
-        return "quantized"
-    return "training" if "optimizer" in roles or training else "model"
+def _problems(findings: Iterable[Finding]) -> list[dict[str, str]]:
+    """Findings as the document has them: errors first, each once."""
+    found = dict.fromkeys(
+        replace(one, subject=printable(one.subject), message=printable(one.message))
+        for one in findings
+    )
+    return [one.as_json() for level in _LEVELS for one in found if one.level == level]

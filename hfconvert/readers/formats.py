@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 
 from hfconvert.readers.contents import Contents
 from hfconvert.readers.safetensors_file import read_safetensors
-from hfconvert.readers.torch_archive import HEAD
 from hfconvert.readers.torch_contents import read_torch_contents
-from hfconvert.readers.torch_sniff import name_stranger, recognize
+from hfconvert.readers.torch_sniff import HEAD, name_stranger, recognize
 from hfconvert.tensors.header import MAX_HEADER
 from hfconvert.tensors.source import ByteSource, read
 

@@ -16,6 +16,7 @@ from typing import Literal
 from hfconvert.errors import Problem, UserError, raise_any, recipe_problem, source_problem
 from hfconvert.findings import Finding, info, warning
 from hfconvert.readers.index import SUFFIX, Index, read_index
+from hfconvert.readers.torch_sniff import DAMAGED, HEAD, recognize
 
 Family = Literal["safetensors", "torch"]
 
@@ -51,12 +52,16 @@ _SHARD = re.compile(r"(?P<stem>.+)-(?P<number>\d{5,})-of-(?P<count>\d{5,})$")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Weight files that belong together: the stem of their names, the files, the index that governs them."""
+    """Weight files that belong together: the stem of their names, the files, the index that governs them.
+
+    `foreign` says what a file is whose name is that of a checkpoint, and whose first bytes are not.
+    """
 
     stem: str
     family: Family
     files: tuple[str, ...]
     index: Index | None = None
+    foreign: str = ""
 
     @property
     def label(self) -> str:
@@ -86,7 +91,7 @@ def choose(root: Path, patterns: Sequence[str] | None, where: str) -> Choice:
     if not layouts:
         raise UserError(_nothing(root, names))
     best = layouts[0]
-    rivals = [other for other in layouts[1:] if _rank(other) == _rank(best)]
+    rivals = rivals_of(layouts)
     if rivals:
         listed = ", ".join(layout.label for layout in (best, *rivals))
         raise UserError(
@@ -118,14 +123,34 @@ def find_layouts(root: Path, names: Iterable[str]) -> list[Layout]:
         if stem:
             layouts.append(Layout(stem, FAMILIES[suffix], _complete(stem, suffix, files)))
         else:
-            layouts += [Layout(Path(file).stem, FAMILIES[suffix], (file,)) for file in files]
+            layouts += [_alone(root, file) for file in files]
     return sorted(layouts, key=lambda layout: (_rank(layout), layout.stem))
+
+
+def rivals_of(layouts: Sequence[Layout]) -> list[Layout]:
+    """The layouts that nothing tells apart from the first: it takes a choice between them."""
+    return [other for other in layouts[1:] if _rank(other) == _rank(layouts[0])]
 
 
 def _indexed(root: Path, name: str) -> Layout:
     index = read_index(root, name)
     inner = Path(name.removesuffix(SUFFIX))
     return Layout(inner.stem, FAMILIES[inner.suffix], index.shards, index)
+
+
+def _alone(root: Path, file: str) -> Layout:
+    path = root / file
+    return Layout(path.stem, FAMILIES[path.suffix], (file,), foreign=_foreign(path))
+
+
+def _foreign(path: Path) -> str:
+    """What the file is, where its first bytes are those of another program's format; else nothing."""
+    try:
+        with path.open("rb") as file:
+            found = recognize(file.read(HEAD))
+    except OSError:
+        return ""
+    return found.told if found and found.known and found.code not in DAMAGED else ""
 
 
 def _family_of(name: str) -> Family | None:
@@ -143,14 +168,14 @@ def _complete(stem: str, suffix: str, files: list[str]) -> tuple[str, ...]:
     return tuple(f"{stem}-{i:0{width}}-of-{count:0{width}}{suffix}" for i in range(1, count + 1))
 
 
-def _rank(layout: Layout) -> tuple[bool, int, bool]:
+def _rank(layout: Layout) -> tuple[bool, bool, int, bool]:
     place = CONVENTIONAL.index(layout.stem) if layout.stem in CONVENTIONAL else len(CONVENTIONAL)
-    return (layout.family != "safetensors", place, layout.index is None)
+    return (bool(layout.foreign), layout.family != "safetensors", place, layout.index is None)
 
 
 def _twins(best: Layout, other: Layout) -> bool:
     """Whether these pickles are by convention the same weights as those safetensors."""
-    if best.family != "safetensors" or other.family != "torch":
+    if best.family != "safetensors" or other.family != "torch" or other.foreign:
         return False
     same = {"model": "pytorch_model", "open_clip_model": "open_clip_pytorch_model"}
     return other.stem in (best.stem, same.get(best.stem))
@@ -160,7 +185,9 @@ def _left_aside(best: Layout, twin: Layout | None, others: Iterable[Layout]) -> 
     for other in others:
         if other is twin:
             continue
-        if other.family == best.family and other.stem == best.stem:
+        if other.foreign and not best.foreign:
+            yield info("source", other.label, f"left aside: it is {other.foreign}")
+        elif other.family == best.family and other.stem == best.stem:
             yield warning(
                 "source",
                 other.label,

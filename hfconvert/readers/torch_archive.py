@@ -18,11 +18,11 @@ from hfconvert.findings import Finding, info, warning
 from hfconvert.pickles.values import Table
 from hfconvert.readers.state_dict import weight_sets
 from hfconvert.readers.torch_found import TorchFile, refused
+from hfconvert.readers.torch_sniff import HEAD
 from hfconvert.readers.torch_sources import Section, Spool, chunks, unpack_limit
 from hfconvert.readers.torch_tar import is_tar
 from hfconvert.tensors.source import ByteSource, read
 
-HEAD = 512
 MAX_CHECKPOINTS = 16
 _BLOCK = 1 << 20
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hfconvert.readers.torch_archive import HEAD, packing, read_archive, read_packed
+from hfconvert.readers.torch_archive import packing, read_archive, read_packed
 from hfconvert.readers.torch_found import Checksum, TorchFile, refused
 from hfconvert.readers.torch_legacy import read_torch_pickle
 from hfconvert.readers.torch_script import (
@@ -13,7 +13,7 @@ from hfconvert.readers.torch_script import (
     read_torch_package,
     read_torch_script,
 )
-from hfconvert.readers.torch_sniff import name_stranger
+from hfconvert.readers.torch_sniff import HEAD, name_stranger
 from hfconvert.readers.torch_sources import section
 from hfconvert.readers.torch_tar import is_legacy_tar, is_tar, read_legacy_tar, read_members
 from hfconvert.readers.torch_zip import Entry, read_directory

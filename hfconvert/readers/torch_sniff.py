@@ -10,6 +10,11 @@ from hfconvert.errors import UserError
 from hfconvert.readers.torch_found import refused
 from hfconvert.tensors.source import ByteSource
 
+HEAD = 512  # bytes that tell what a file is
+DAMAGED = frozenset(
+    {"empty", "lfs-pointer", "html"}
+)  # in the place of the file that should be there
+
 _POINTER = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-[^\n]{1,200}\n){0,9}"
     rb"oid (\S{1,100})\nsize (\d{1,20})\n"
@@ -45,6 +50,7 @@ _FORMS = (
     # a small map whose first key is a string; pickles begin with \x80
     (re.compile(rb"[\x81-\x8f][\xa1-\xbf][ -~]"), "msgpack", "a msgpack file (Flax)"),
 )
+_JSON = re.compile(rb"\s*(\{\s*[\"}]|\[\s*[\[{\"\]\-0-9tfn])")
 _MARKUP = (b"<!doctype", b"<html", b"<?xml", b"<head", b"<error")
 
 
@@ -105,7 +111,7 @@ def _by_magic(head: bytes) -> Stranger | None:
 def _as_text(head: bytes) -> Stranger | None:
     if not _is_text(head):
         return None
-    if head.lstrip().startswith((b"{", b"[")):
+    if _JSON.match(head):
         return Stranger("json", "JSON", known=False)
     return Stranger("text", "text", known=False)
 

@@ -9,8 +9,8 @@ from hfconvert.errors import UserError
 from hfconvert.findings import Finding
 from hfconvert.machine import peak_memory_bytes, versions
 from hfconvert.plan import Plan
-from hfconvert.readers.contents import PickleFacts
 from hfconvert.report.model import Opening, Report
+from hfconvert.report.pickles import pickle_documents
 from hfconvert.totals import Amount, Totals
 
 
@@ -139,19 +139,6 @@ def source_document(plan: Plan) -> dict[str, Any]:
         "format": plan.format,
         "files": [{"file": source.name, "size": source.size} for source in plan.sources],
     }
-
-
-def pickle_documents(pickles: Iterable[tuple[str, PickleFacts]]) -> list[dict[str, Any]]:
-    """What the pickle of each file asks for."""
-    return [
-        {
-            "file": file,
-            "imports": [{"module": item.module, "name": item.name} for item in facts.imports],
-            "stubbed": list(facts.stubbed),
-            "dangerous": [{"module": item.module, "name": item.name} for item in facts.dangerous],
-        }
-        for file, facts in pickles
-    ]
 
 
 def findings_document(findings: Iterable[Finding]) -> list[dict[str, str]]:
