@@ -6,6 +6,7 @@ Values are read at the places that `where` names. The scale comes from alpha and
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hfconvert.checks.gather import values_at
+from hfconvert.checks.methods import FORMULAS, Case, has_formula
+from hfconvert.lora.apply import Sum
+from hfconvert.lora.peft_module import probe_module
 from hfconvert.lora.terms import Stack, Term
 from hfconvert.tensors.box import Box, full, shape_of
 from hfconvert.tensors.dtype import DType
@@ -39,6 +43,7 @@ NUMPY: dict[str, Any] = {
     "F8_E5M2": ml_dtypes.float8_e5m2,
 }
 _EPSILON = 2.0**-24  # half a unit in the last place of float32, relative
+_MODULE_UNITS = 96  # what whole-module arithmetic may lose, in units of the largest value
 _SAFETY = 1.02  # products of (1 + epsilon) and sums in float64
 
 
@@ -54,8 +59,30 @@ class Exact:
     slack: Doubles
 
 
+@dataclass(frozen=True, slots=True)
+class ExactSum:
+    """The exact result for one tensor, block by block; made whole once where PEFT merged a whole module."""
+
+    one: Sum
+    whole: Exact | None
+
+    @classmethod
+    def of(cls, one: Sum) -> ExactSum:
+        """With the whole tensor where an update needs it."""
+        modules = any(term.kind == "module" for term in one.terms)
+        return cls(one, _whole(one) if modules else None)
+
+    def block(self, box: Box) -> Exact:
+        """Base and updates in the box, in the order of the terms."""
+        if self.whole is None:
+            return exact_block(self.one.base, self.one.terms, box)
+        part = tuple(slice(lo, hi) for lo, hi in box)
+        whole = self.whole
+        return Exact(whole.value[part], whole.update[part], whole.slack[part])
+
+
 def exact_block(base: LazyTensor, terms: tuple[Term, ...], box: Box) -> Exact:
-    """Base and updates in the box, in the order of the terms."""
+    """Base and updates in the box, where every update can be made block by block."""
     before = read_doubles(base, box)
     value, slack = before.copy(), np.zeros_like(before)
     for term in terms:
@@ -66,6 +93,60 @@ def exact_block(base: LazyTensor, terms: tuple[Term, ...], box: Box) -> Exact:
         value += update
         slack += error + _EPSILON * np.abs(value)
     return Exact(value, value - before, slack * _SAFETY)
+
+
+def by_formula(one: Sum) -> bool:
+    """Whether the exact sum comes from formulas of our own; else it comes from PEFT's forward pass."""
+    return all(term.kind != "module" or has_formula(term) for term in one.terms)
+
+
+def _whole(one: Sum) -> Exact:
+    """Float32 arithmetic on whole modules loses some units in the last place of the largest values."""
+    box = full(one.base.extent)
+    before = read_doubles(one.base, box)
+    value = _by_formulas(one, before, box) if by_formula(one) else _by_forward(one)
+    largest = max(float(np.abs(value).max(initial=0)), float(np.abs(before).max(initial=0)))
+    slack = np.full(before.shape, _MODULE_UNITS * _EPSILON * largest)
+    return Exact(value, value - before, slack)
+
+
+def _by_formulas(one: Sum, before: Doubles, box: Box) -> Doubles:
+    value = before.copy()
+    for term in one.terms:
+        if term.kind == "rows":
+            _replace_rows(term, value, np.zeros_like(value), box)
+        elif term.kind != "module":
+            value += _update(term, box)[0]
+        else:
+            value = _by_formula(term, value, before)
+    return value
+
+
+def _by_formula(term: Term, value: Doubles, before: Doubles) -> Doubles:
+    named = {**term.tensors, **term.shared}
+    tensors = {
+        name.removesuffix(".weight"): read_doubles(tensor, full(tensor.extent))
+        for name, tensor in named.items()
+    }
+    formula = FORMULAS[term.settings.peft_type]
+    if value.ndim == 1:  # a bias
+        bias = tensors.get("lora_B.bias")
+        return value + bias * scale(term) if bias is not None else _scaled(value, tensors, term)
+    if term.layer is not None and term.layer.transposed:
+        return formula(Case(value.T, before.T, tensors, term, scale(term))).T
+    return formula(Case(value, before, tensors, term, scale(term)))
+
+
+def _scaled(value: Doubles, tensors: Mapping[str, Doubles], term: Term) -> Doubles:
+    """A bias under IA3: scaled as the outputs are, where it is they that are scaled."""
+    inputs = term.layer is not None and term.layer.feedforward
+    return value if inputs else value * tensors["ia3_l"].reshape(-1)
+
+
+def _by_forward(one: Sum) -> Doubles:
+    layer = next(term.layer for term in one.terms if term.layer is not None)
+    result: Doubles = probe_module(one.bases, layer, one.terms)[one.output]
+    return result
 
 
 def half_unit(value: Doubles, dtype: DType) -> Doubles:

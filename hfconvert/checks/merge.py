@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hfconvert.checks.blocks import box_of
-from hfconvert.checks.exact import NUMPY, Doubles, exact_block, half_unit
+from hfconvert.checks.exact import NUMPY, Doubles, ExactSum, by_formula, half_unit
 from hfconvert.checks.result import Check
 from hfconvert.checks.tensors import Blocks
 from hfconvert.checks.written import header_of
@@ -104,17 +104,18 @@ def merge_check(held: Held | None, merges: Merges) -> Check:
             **measured,
         },
         {"tensors": len(merges.sums), "wrong": 0},
-        "; ".join([*held.wrong[:10], *untouched, *_said(held.norms)]),
+        "; ".join([*held.wrong[:10], *untouched, *_said(held.norms), *_forward(merges)]),
     )
 
 
 def _hold(written: LocalFile, entry: HeaderEntry, merges: Merges, sampled: Blocks | None) -> Held:
     one = merges.sums[entry.name]
     name = family(one.terms[0].module)
+    exact_sum = ExactSum.of(one)
     norms, values = Norms(), 0
     for box in _boxes(entry, sampled):
         found = _read(written, entry, box)
-        exact = exact_block(one.base, one.terms, box)
+        exact = exact_sum.block(box)
         room = _room(one, exact.value, exact.slack, entry.spec.dtype, native=merges.native)
         difference = np.abs(found - exact.value)
         wrong = ~(difference <= room) & ~_both_infinite(found, exact.value)
@@ -187,6 +188,14 @@ def _untouched(merges: Merges) -> list[str]:
         for name, count in merges.targeted.items()
         if merges.touched.get(name, 0) < count
     ]
+
+
+def _forward(merges: Merges) -> Iterator[str]:
+    """Which methods were held against PEFT's own forward pass."""
+    terms = (one.terms for one in merges.sums.values() if not by_formula(one))
+    methods = dict.fromkeys(term.settings.peft_type for some in terms for term in some)
+    if methods:
+        yield f"{', '.join(methods)} held against PEFT's forward pass in float64, not a formula of ours"
 
 
 def _share(norms: Norms) -> float:

@@ -27,10 +27,15 @@ from hfconvert.tensors.tally import Tally
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """A tensor that was merged: what it was, and all that is added to it, in order."""
+    """A tensor that was merged: what it was, and all that is added to it, in order.
+
+    `output` is its name within its module, `bases` are the module's parameters where PEFT merges it whole.
+    """
 
     base: LazyTensor
     terms: tuple[Term, ...]
+    output: str = "weight"
+    bases: Mapping[str, LazyTensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +169,17 @@ def _entry(
     if state.terms or tensor.spec.dtype != state.dtype:
         tensor = merged(name, state.base, state.terms, state.dtype, making)
     if state.terms:
-        sums[name] = Sum(state.base, state.terms)
+        sums[name] = _sum(name, state, making)
     steps = (*(before.steps if before else ()), *(f"lora {one}" for one in dict.fromkeys(labels)))
     return Entry(tensor, sources, steps)
+
+
+def _sum(name: str, state: State, making: Making) -> Sum:
+    module, _, output = name.rpartition(".")
+    layers = [term.layer for term in state.terms if term.layer is not None]
+    names = layers[0].parameters if layers else ()
+    bases = {parameter: making.find(f"{module}.{parameter}") for parameter in names}
+    return Sum(state.base, state.terms, output, bases)
 
 
 def _totals(sums: Mapping[str, Sum], touched: Mapping[str, int]) -> Iterator[Finding]:

@@ -105,7 +105,7 @@ def _rank(place: Place) -> int:
     rank = pattern_value(
         place.settings.get("rank_pattern"), place.part.module, place.settings.get("r", 8)
     )
-    return rank if isinstance(rank, int) else 8
+    return rank if isinstance(rank, int) and rank > 0 else 1
 
 
 def _is_feedforward(place: Place) -> bool:

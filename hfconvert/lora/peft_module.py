@@ -78,25 +78,29 @@ def _merged(
     module: Any, layer: Layer, terms: Sequence[Term], values: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Inject and load every adapter, then merge them one after the other."""
+    model = _loaded(module, layer, terms)
+    tuned = model.base_model.model.get_submodule(terms[0].module)
+    for number, term in enumerate(terms):
+        _weigh(tuned, f"adapter_{number}", term)
+        tuned.merge(adapter_names=[f"adapter_{number}"])
+    inner = tuned.get_base_layer()
+    return {name: getattr(inner, name).detach() for name in values}
+
+
+def _loaded(module: Any, layer: Layer, terms: Sequence[Term]) -> Any:
+    """PEFT's model of the one module, with all the adapters."""
     from peft import PeftModel
 
-    path = terms[0].module
-    root = _around(module, path, layer)
+    root = _around(module, terms[0].module, layer)
     model: Any = None
-    names = [f"adapter_{number}" for number in range(len(terms))]
-    for name, term in zip(names, terms, strict=True):
-        config = _config(term, layer)
+    for number, term in enumerate(terms):
+        name, config = f"adapter_{number}", _config(term, layer)
         if model is None:
             model = PeftModel(root, config, adapter_name=name)
         else:
             model.add_adapter(name, config)
         _load(model, name, term)
-    tuned = model.base_model.model.get_submodule(path)
-    for name, term in zip(names, terms, strict=True):
-        _weigh(tuned, name, term)
-        tuned.merge(adapter_names=[name])
-    inner = tuned.get_base_layer()
-    return {name: getattr(inner, name).detach() for name in values}
+    return model
 
 
 def _build(layer: Layer, values: Mapping[str, Any]) -> Any:
@@ -269,3 +273,47 @@ def memory_of(base: Mapping[str, LazyTensor]) -> int:
     """Bytes that one merge holds: the module as stored, in float32, its update, and what PEFT makes of it."""
     elements = sum(math.prod(tensor.spec.shape) for tensor in base.values())
     return 5 * 4 * elements
+
+
+def probe_module(
+    base: Mapping[str, LazyTensor], layer: Layer, terms: Sequence[Term]
+) -> dict[str, Any]:
+    """The module's parameters by what it does to unit inputs, in float64, with nothing merged.
+
+    Another way through PEFT than its merge: the forward pass of base and adapters side by side.
+    """
+    import torch
+
+    tensors = {name: _whole(tensor) for name, tensor in base.items()}
+    with _LOCK, _quiet(), torch.no_grad():
+        values = {
+            name: _to_torch(raw, base[name].spec.dtype.code, widen=False).double()
+            for name, raw in tensors.items()
+        }
+        model = _loaded(_build(layer, values), layer, terms)
+        model.double().eval()
+        model.base_model.set_adapter([f"adapter_{number}" for number in range(len(terms))])
+        tuned = model.base_model.model.get_submodule(terms[0].module)
+        for number, term in enumerate(terms):
+            _weigh(tuned, f"adapter_{number}", term)
+        return {name: one.numpy() for name, one in _answers(tuned, layer, values).items()}
+
+
+def _answers(tuned: Any, layer: Layer, values: Mapping[str, Any]) -> dict[str, Any]:
+    import torch
+
+    shape = tuple(values["weight"].shape)
+    if layer.kind == "embedding":
+        return {"weight": tuned(torch.arange(shape[0]))}
+    if layer.kind == "conv":
+        inputs = math.prod(shape[1:])
+        units = torch.eye(inputs, dtype=torch.float64).reshape(inputs, *shape[1:])
+        nothing = torch.zeros(1, *shape[1:], dtype=torch.float64)
+        bias = tuned(nothing).reshape(-1)
+        weight = (tuned(units).reshape(inputs, -1) - bias).T.reshape(shape)
+    else:
+        width = shape[0] if layer.transposed else shape[1]
+        bias = tuned(torch.zeros(1, width, dtype=torch.float64)).reshape(-1)
+        weight = tuned(torch.eye(width, dtype=torch.float64)) - bias
+        weight = weight if layer.transposed else weight.T
+    return {"weight": weight, "bias": bias}
