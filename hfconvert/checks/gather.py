@@ -7,24 +7,40 @@ from functools import reduce
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hfconvert.tensors.lazy import Mesh, Place, RawArray
 
 SPAN_BYTES = 8 << 20  # bytes of source read at once where elements are scattered
 GAP_BYTES = 4096  # a wider gap costs more to read through than another read
-RUN_BYTES = 512  # runs of this length are worth a read of their own
+RUN_BYTES = 256  # runs of this length are worth a read of their own
 
 
 def values_at(place: Place) -> RawArray:
-    """The raw elements of a place: one read where they follow each other, else by runs, else scattered."""
-    shape = tuple(len(step) for step in place.steps)
-    inner = _run_axes(place.steps)
+    """The raw elements of a place: one read where they follow each other, else by runs, else scattered.
+
+    Axes are taken in the order of the source, whatever theirs is.
+    """
+    axes = sorted(range(len(place.steps)), key=lambda axis: -stride_of(place.steps[axis]))
+    turned = _in_source_order(place, tuple(place.steps[axis] for axis in axes))
+    return turned.transpose(np.argsort(axes)) if axes else turned
+
+
+def stride_of(steps: NDArray[np.int64]) -> int:
+    """How far the first step along an axis leads; far away where there is none."""
+    distance = abs(int(steps[1]) - int(steps[0])) if len(steps) > 1 else 0
+    return distance or 1 << 62
+
+
+def _in_source_order(place: Place, steps: Mesh) -> RawArray:
+    shape = tuple(len(step) for step in steps)
+    inner = _run_axes(steps)
     run = int(np.prod(shape[inner:], dtype=np.int64))
-    heads = _sums(place.steps[:inner])
+    heads = _sums(steps[:inner])
     if run * place.itemsize < RUN_BYTES and len(heads) > 1:
-        return _scattered(place, _sums(place.steps)).reshape(shape)
+        return _scattered(place, _sums(steps)).reshape(shape)
     values = np.empty((len(heads), run), place.dtype.raw)
-    begin = sum(int(step[0]) for step in place.steps[inner:])
+    begin = sum(int(step[0]) for step in steps[inner:])
     for row, head in zip(values, heads, strict=True):
         _read(place, int(head) + begin, row)
     return values.reshape(shape)

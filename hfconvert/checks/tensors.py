@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hfconvert.checks.blocks import start_of
-from hfconvert.checks.gather import values_at
+from hfconvert.checks.blocks import start_of, tiles
+from hfconvert.checks.gather import stride_of, values_at
 from hfconvert.checks.result import Check
 from hfconvert.checks.rounding import differs
 from hfconvert.checks.sample import every_block
@@ -120,11 +120,15 @@ def first_difference(
 
     Only the values in `blocks` are looked at.
     """
-    raw = entry.spec.dtype.raw
-    for mesh in blocks(entry.name, tensor.extent, raw.itemsize):
-        result = np.empty(tuple(len(axis) for axis in mesh), raw)
-        position = entry.start + start_of(mesh, tensor.extent) * raw.itemsize
-        written.readinto(memoryview(result.reshape(-1).view(np.uint8)), position)
+    unit = entry.spec.dtype.itemsize
+    fast = _fast_axis(tensor) if blocks is every_block else None
+    chosen = (
+        blocks(entry.name, tensor.extent, unit)
+        if fast is None
+        else tiles(tensor.extent, unit, fast)
+    )
+    for mesh in chosen:
+        result = _written(written, entry, tensor.extent, mesh)
         held = 0
         for place in tensor.where(mesh):
             at = _difference_at(place, result, mesh, entry.spec.dtype)
@@ -134,6 +138,32 @@ def first_difference(
         if held < result.size:  # nothing is right that was held against nothing
             return tuple(int(axis[0]) for axis in mesh)
     return None
+
+
+def _written(written: ByteSource, entry: HeaderEntry, extent: Shape, mesh: Mesh) -> RawArray:
+    """The written values of a mesh whose coordinates follow each other along every axis."""
+    dtype = entry.spec.dtype
+    size = prod(map(len, mesh))
+    start = start_of(mesh, extent)
+    if size == 1 or start_of(tuple(axis[-1:] for axis in mesh), extent) - start == size - 1:
+        result = np.empty(tuple(map(len, mesh)), dtype.raw)
+        position = entry.start + start * dtype.itemsize
+        written.readinto(memoryview(result.reshape(-1).view(np.uint8)), position)
+        return result
+    strides = (prod(extent[axis + 1 :]) for axis in range(len(extent)))
+    steps = tuple(axis * stride for axis, stride in zip(mesh, strides, strict=True))
+    select = tuple(np.arange(len(axis)) for axis in mesh)
+    return values_at(Place(written, dtype, entry.start, dtype.itemsize, steps, select))
+
+
+def _fast_axis(tensor: LazyTensor) -> int | None:
+    """The axis along which neighbours are nearest in the source, where that is not the last one."""
+    corner = tuple(np.arange(min(2, size), dtype=np.int64) for size in tensor.extent)
+    place = None if 0 in tensor.extent else next(tensor.where(corner), None)
+    strides = [stride_of(step) for step in place.steps] if place else []
+    if not strides or strides[-1] == 1 or min(strides) == strides[-1]:
+        return None
+    return strides.index(min(strides))
 
 
 def skipped_tensors() -> Check:
