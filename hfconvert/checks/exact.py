@@ -52,11 +52,13 @@ class Exact:
     """A block of the exact result, what was added to the base, and how far arithmetic may be off.
 
     `slack` bounds the error of sums in float32, before the result is rounded to the dtype that is written.
+    `reach` is the largest magnitude that came up on the way, which rounding at a stored dtype depends on.
     """
 
     value: Doubles
     update: Doubles
     slack: Doubles
+    reach: Doubles
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +80,13 @@ class ExactSum:
             return exact_block(self.one.base, self.one.terms, box)
         part = tuple(slice(lo, hi) for lo, hi in box)
         whole = self.whole
-        return Exact(whole.value[part], whole.update[part], whole.slack[part])
+        return Exact(whole.value[part], whole.update[part], whole.slack[part], whole.reach[part])
 
 
 def exact_block(base: LazyTensor, terms: tuple[Term, ...], box: Box) -> Exact:
     """Base and updates in the box, where every update can be made block by block."""
     before = read_doubles(base, box)
-    value, slack = before.copy(), np.zeros_like(before)
+    value, slack, reach = before.copy(), np.zeros_like(before), np.abs(before)
     for term in terms:
         if term.kind == "rows":
             _replace_rows(term, value, slack, box)
@@ -92,7 +94,8 @@ def exact_block(base: LazyTensor, terms: tuple[Term, ...], box: Box) -> Exact:
         update, error = _update(term, box)
         value += update
         slack += error + _EPSILON * np.abs(value)
-    return Exact(value, value - before, slack * _SAFETY)
+        reach += np.abs(update)
+    return Exact(value, value - before, slack * _SAFETY, reach)
 
 
 def by_formula(one: Sum) -> bool:
@@ -107,7 +110,7 @@ def _whole(one: Sum) -> Exact:
     value = _by_formulas(one, before, box) if by_formula(one) else _by_forward(one)
     largest = max(float(np.abs(value).max(initial=0)), float(np.abs(before).max(initial=0)))
     slack = np.full(before.shape, _MODULE_UNITS * _EPSILON * largest)
-    return Exact(value, value - before, slack)
+    return Exact(value, value - before, slack, np.full(before.shape, 2 * largest))
 
 
 def _by_formulas(one: Sum, before: Doubles, box: Box) -> Doubles:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hfconvert.checks.blocks import box_of
-from hfconvert.checks.exact import NUMPY, Doubles, ExactSum, by_formula, half_unit
+from hfconvert.checks.exact import NUMPY, Doubles, Exact, ExactSum, by_formula, half_unit
 from hfconvert.checks.result import Check
 from hfconvert.checks.tensors import Blocks
 from hfconvert.checks.written import header_of
@@ -116,7 +116,7 @@ def _hold(written: LocalFile, entry: HeaderEntry, merges: Merges, sampled: Block
     for box in _boxes(entry, sampled):
         found = _read(written, entry, box)
         exact = exact_sum.block(box)
-        room = _room(one, exact.value, exact.slack, entry.spec.dtype, native=merges.native)
+        room = _room(one, exact, entry.spec.dtype, native=merges.native)
         difference = np.abs(found - exact.value)
         wrong = ~(difference <= room) & ~_both_infinite(found, exact.value)
         values += found.size
@@ -143,14 +143,14 @@ def _read(written: LocalFile, entry: HeaderEntry, box: Box) -> Doubles:
     return values
 
 
-def _room(one: Sum, value: Doubles, slack: Doubles, dtype: DType, *, native: bool) -> Doubles:
+def _room(one: Sum, exact: Exact, dtype: DType, *, native: bool) -> Doubles:
     """How far a written value may be from the exact one."""
-    room = slack if dtype.code == "F32" else slack + half_unit(np.abs(value) + slack, dtype)
+    room = exact.slack
+    if dtype.code != "F32":
+        room = room + half_unit(np.abs(exact.value) + room, dtype)
     if native:  # every update and every sum is rounded at the dtype of the base
-        stored = one.base.spec.dtype
-        largest = np.abs(value) + slack
-        steps = len(one.terms) + sum(term.parameter for term in one.terms)
-        room = room + 2 * steps * half_unit(largest, stored)
+        steps = sum(2 if term.parameter or term.kind == "module" else 1 for term in one.terms)
+        room = room + steps * half_unit(exact.reach + room, one.base.spec.dtype)
     return room
 
 
