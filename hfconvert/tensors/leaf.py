@@ -17,6 +17,8 @@ from hfconvert.tensors.source import ByteRange, ByteSource
 
 SPAN = 4 << 20  # bytes read at once where elements do not lie side by side
 GAP = 1024  # bytes: reading through a smaller gap costs less than another read
+RUN = 64 << 10  # bytes of a column that are read at once where a block of COLUMNS allows it
+COLUMNS = 8 << 20
 
 
 class _Read(NamedTuple):
@@ -53,6 +55,9 @@ class Leaf:
         """A torch view with its own strides, in elements."""
         if 0 in spec.shape or strides == row_major(spec.shape):
             return cls.packed(spec, source, start)
+        if _rows_are_columns(spec.shape, strides):
+            grain = grain_of_columns(spec.shape, spec.dtype.itemsize)
+            return cls(spec, source, start, strides, spec.shape, grain, SPAN + 2 * COLUMNS)
         return cls(spec, source, start, strides, spec.shape)
 
     def fill(self, out: RawArray, box: Box) -> None:
@@ -154,6 +159,12 @@ class Leaf:
         return True
 
 
+def grain_of_columns(extent: Shape, unit: int) -> int:
+    """How many rows a block needs whose rows are columns in the source: each gives one short run of it."""
+    row = max(1, prod(extent[1:]) * unit)
+    return max(1, min(RUN // unit, COLUMNS // row, extent[0]))
+
+
 def scratch_of_part(inner: LazyTensor, dim: int) -> int:
     """Bytes that the inner tensor holds when it gives a part along `dim`, which a leaf reads into a buffer
     where the part is not whole rows.
@@ -172,3 +183,9 @@ def row_major(shape: Shape) -> Shape:
 
 def _bytes_of(array: RawArray) -> memoryview:
     return memoryview(array.reshape(-1).view(np.uint8))
+
+
+def _rows_are_columns(shape: Shape, strides: Shape) -> bool:
+    """Whether the source runs along dimension 0 before any other."""
+    moving = [stride for size, stride in zip(shape, strides, strict=True) if size > 1 and stride]
+    return shape[0] > 1 and len(moving) > 1 and 0 < strides[0] < min(moving[1:])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,11 +20,8 @@ from hfconvert.tensors.lazy import (
     TensorSpec,
     needs_of_inputs,
 )
-from hfconvert.tensors.leaf import scratch_of_part
+from hfconvert.tensors.leaf import COLUMNS, grain_of_columns, scratch_of_part
 from hfconvert.tensors.source import ByteRange
-
-RUN_BYTES = 64 << 10  # a transpose reads runs of this length where a block of BLOCK_BYTES allows it
-BLOCK_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +46,12 @@ class Permute:
         """Many rows at once: a row of the result is a column of the source, one short run a source row."""
         if not self.dims or self.dims[0] == 0:
             return 1
-        unit = self.spec.dtype.itemsize
-        row = max(1, prod(self.extent[1:]) * unit)
-        return max(1, min(RUN_BYTES // unit, BLOCK_BYTES // row, self.extent[0]))
+        return grain_of_columns(self.extent, self.spec.dtype.itemsize)
 
     @property
     def scratch(self) -> int:
         """The inner scratch, and what a block and its reads take beyond the usual."""
-        return self.inner.scratch + 2 * BLOCK_BYTES
+        return self.inner.scratch + 2 * COLUMNS
 
     def fill(self, out: RawArray, box: Box) -> None:
         """Fill from the inner tensor, `out` seen in its order of dimensions."""

@@ -204,7 +204,18 @@ def test_strides_that_are_row_major_count_as_packed(recorder: Make) -> None:
     spec = TensorSpec(BY_CODE["F32"], (2, 3))
     assert Leaf.strided(spec, source, 0, (3, 1)).scratch == 0
     assert Leaf.strided(TensorSpec(BY_CODE["F32"], (2, 0)), source, 0, (9, 9)).scratch == 0
-    assert Leaf.strided(spec, source, 0, (1, 2)).scratch == module.SPAN
+    assert Leaf.strided(spec, source, 0, (0, 1)).scratch == module.SPAN
+
+
+def test_blocks_of_a_transposed_matrix_have_runs_worth_a_read(recorder: Make) -> None:
+    spec = TensorSpec(BY_CODE["F32"], (8000, 6000))
+    tensor = Leaf.strided(spec, recorder(b""), 0, (1, 8000))
+    block = next(blocks(tensor.extent, 4, 1 << 20, tensor.grain))
+    assert block == ((0, 349), (0, 6000))
+    assert prod(shape_of(block)) * 4 <= module.COLUMNS
+    assert tensor.scratch == module.SPAN + 2 * module.COLUMNS
+    small = Leaf.strided(TensorSpec(BY_CODE["F32"], (30, 20)), recorder(b""), 0, (1, 30))
+    assert small.grain == 30, "never more rows than there are"
 
 
 def test_an_expanded_axis_is_read_once(recorder: Make) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 from hfconvert.tensors.box import full
 from hfconvert.tensors.dtype import BY_CODE
 from hfconvert.tensors.lazy import TensorSpec
-from hfconvert.tensors.leaf import Leaf
-from hfconvert.tensors.reorder import BLOCK_BYTES, RUN_BYTES, Permute, Take
+from hfconvert.tensors.leaf import COLUMNS, RUN, Leaf
+from hfconvert.tensors.reorder import Permute, Take
 
 Make = Callable[..., Any]
 BF16 = BY_CODE["BF16"]
@@ -24,12 +24,12 @@ def test_a_transpose_asks_for_many_rows_at_once(recorder: Make) -> None:
     big = Leaf.packed(TensorSpec(BF16, (8192, 28672)), recorder(b""), 0)
     tensor = Permute(big, (1, 0))
     assert tensor.extent == (28672, 8192)
-    assert tensor.grain * 8192 * 2 == BLOCK_BYTES
+    assert tensor.grain * 8192 * 2 == COLUMNS
     small = Permute(_leaf(recorder, 4, 6), (1, 0))
     assert small.grain == 6
     wide = Permute(Leaf.packed(TensorSpec(BF16, (2, 10**6)), recorder(b""), 0), (1, 0))
-    assert wide.grain * 2 == RUN_BYTES
-    assert tensor.scratch >= 2 * BLOCK_BYTES, "its blocks are larger than usual"
+    assert wide.grain * 2 == RUN
+    assert tensor.scratch >= 2 * COLUMNS, "its blocks are larger than usual"
 
 
 def test_the_first_dimension_in_its_place_needs_no_grain(recorder: Make) -> None:
