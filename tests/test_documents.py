@@ -1,4 +1,4 @@
-"""The JSON documents of `plan` and `run` for one small model, as they are kept in `tests/golden/`.
+"""The JSON documents and texts of `plan` and `run` for one small model, as they are kept in `tests/golden/`.
 
 When they change on purpose: `python tests/test_documents.py` writes them anew; read the difference.
 """
@@ -81,17 +81,29 @@ def _values(shape: tuple[int, ...], number: int) -> NDArray[np.float32]:
 
 def answer(command: str) -> str:
     """The document of a command in the current folder, with what differs by machine and time masked."""
+    document = json.loads(_said(command, "--json"))
+    assert re.fullmatch(r"[0-9a-f]{64}", document["digest"])
+    return json.dumps(_masked(document), indent=1) + "\n"
+
+
+def text(command: str) -> str:
+    """What a command says on a terminal, with times, memory and what opening a file took masked."""
+    kept = [
+        line for line in _said(command).splitlines() if not line.startswith(("  open", "needs"))
+    ]
+    return re.sub(r"took .*", "took masked", "\n".join(kept)) + "\n"
+
+
+def _said(command: str, *options: str) -> str:
     out, handler, arguments = io.StringIO(), signal.getsignal(signal.SIGTERM), sys.argv
-    sys.argv = ["hfconvert", command, "recipe.yaml", "--json"]
+    sys.argv = ["hfconvert", command, "recipe.yaml", *options]
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
             assert main() == 0
     finally:
         sys.argv = arguments
         signal.signal(signal.SIGTERM, handler)
-    document = json.loads(out.getvalue())
-    assert re.fullmatch(r"[0-9a-f]{64}", document["digest"])
-    return json.dumps(_masked(document), indent=1) + "\n"
+    return out.getvalue()
 
 
 def _masked(document: dict[str, Any]) -> dict[str, Any]:
@@ -107,14 +119,24 @@ def test_the_document_is_the_one_that_is_kept(
     assert answer(command) == (GOLDEN / f"{command}.json").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_the_text_is_the_one_that_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_source(tmp_path)
+    assert text(command) == (GOLDEN / f"{command}.txt").read_text(encoding="utf-8")
+
+
 def write_golden() -> None:
     """Write the documents anew."""
     GOLDEN.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        write_source(Path(folder))
-        os.chdir(folder)
-        for command in ("plan", "run"):
-            (GOLDEN / f"{command}.json").write_text(answer(command), encoding="utf-8")
+    for command in ("plan", "run"):
+        for ending, said in (("json", answer), ("txt", text)):
+            with tempfile.TemporaryDirectory() as folder:
+                write_source(Path(folder))
+                os.chdir(folder)
+                (GOLDEN / f"{command}.{ending}").write_text(said(command), encoding="utf-8")
 
 
 if __name__ == "__main__":

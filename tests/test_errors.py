@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import pytest
+
+from hfconvert.errors import (
+    Exit,
+    Problem,
+    UserError,
+    raise_any,
+    recipe_problem,
+    resource_problem,
+    source_problem,
+    values_problem,
+)
+from hfconvert.findings import Finding, info, warning
+
+WHAT = {"why": "it was cut off", "do": "fetch it again", "subject": "model.bin"}
+VALUES = values_problem("it overflows", **WHAT, check="dtypes")
+RECIPE = recipe_problem("it is unknown", **WHAT)
+SOURCE = source_problem("it is truncated", **WHAT)
+RESOURCES = resource_problem("it is full", **WHAT)
+
+
+def test_exit_codes_are_those_of_the_contract() -> None:
+    assert {code.name: int(code) for code in Exit} == {
+        "OK": 0,
+        "VALUES": 1,
+        "RECIPE": 2,
+        "SOURCE": 3,
+        "HUB": 4,
+        "RESOURCES": 5,
+        "BULK": 6,
+        "BUG": 70,
+        "INTERRUPTED": 130,
+    }
+
+
+def test_each_kind_of_problem_has_its_code() -> None:
+    kinds = {VALUES: 1, RECIPE: 2, SOURCE: 3, RESOURCES: 5}
+    assert all(problem.exit == code for problem, code in kinds.items())
+
+
+def test_a_problem_is_said_in_three_beats() -> None:
+    assert str(SOURCE) == (
+        "model.bin: it is truncated\n  why: it was cut off\n  do:  fetch it again"
+    )
+
+
+def test_beats_that_are_empty_are_left_out() -> None:
+    bare = Problem(exit=Exit.SOURCE, check="source", subject="", what="nothing", why="", do="")
+    assert str(bare) == "nothing"
+    assert bare.finding().message == "nothing"
+
+
+def test_a_problem_as_a_finding() -> None:
+    assert SOURCE.finding().as_json() == {
+        "level": "error",
+        "check": "source",
+        "subject": "model.bin",
+        "message": "it is truncated (it was cut off)",
+        "hint": "fetch it again",
+    }
+
+
+@pytest.mark.parametrize(
+    ("problems", "code"),
+    [
+        ([VALUES], 1),
+        ([VALUES, RECIPE], 2),
+        ([SOURCE, RECIPE, VALUES], 3),
+        ([RECIPE, RESOURCES, SOURCE], 5),
+    ],
+)
+def test_where_several_apply_the_highest_code_counts(problems: list[Problem], code: int) -> None:
+    error = UserError(*problems)
+    assert error.exit == code
+    assert error.problems == tuple(problems)
+    assert all(str(problem) in str(error) for problem in problems)
+
+
+def test_all_problems_are_raised_at_once_and_none_is_no_error() -> None:
+    raise_any([])
+    with pytest.raises(UserError) as caught:
+        raise_any(problem for problem in (SOURCE, RECIPE))
+    assert caught.value.problems == (SOURCE, RECIPE)
+
+
+def test_findings_have_levels() -> None:
+    assert warning("source", "x", "m", "h") == Finding(
+        level="warning", check="source", subject="x", message="m", hint="h"
+    )
+    assert info("source", "x", "m").level == "info"
+    assert info("source", "x", "m").as_json()["hint"] == ""
