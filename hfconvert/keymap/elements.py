@@ -9,19 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
 from hfconvert.errors import Problem, recipe_problem
 from hfconvert.keymap.fold import listed
-from hfconvert.tensors.box import Box, Shape, full, shape_of
+from hfconvert.tensors.box import Box, full, shape_of
 from hfconvert.tensors.checkpoint import Checkpoint
 from hfconvert.tensors.lazy import LazyTensor
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A part of a source tensor that is nowhere: how many elements, and the box that holds them all."""
+    """A part of a source tensor that is nowhere: how many elements, and the box that holds them all.
+
+    The box is empty where the tensor is itself made of others, whose coordinates are not its own.
+    """
 
     elements: int
     within: Box
@@ -32,19 +36,20 @@ def lost_elements(before: Checkpoint, after: Checkpoint) -> dict[str, Lost]:
 
     A tensor that was dropped whole, by name, is accounted for.
     """
-    names = names_by_tensor(before)
+    ends = {id(tensor): tensor for tensor in _ends(after)}
     whole = {dropped.name for dropped in after.dropped if dropped.tensor is None}
-    used: dict[str, list[Box]] = {
-        name: [] for name in names.values() if not whole.issuperset(before[name].sources)
+    open_: dict[str, list[Part]] = {
+        name: list(leaf_parts(entry.tensor))
+        for name, entry in before.items()
+        if id(entry.tensor) not in ends and not whole.issuperset(entry.sources)
     }
-    for tensor in _ends(after):
-        used.pop(names.get(id(tensor), ""), None)  # all of it is there: nothing more to ask
-    for tensor in _ends(after):
-        if id(tensor) not in names:
-            for name, box in followed(tensor, names):
-                if name in used:
-                    used[name].append(box)
-    found = ((name, _lost(before[name].tensor.extent, boxes)) for name, boxes in used.items())
+    wanted = {id(part.leaf) for parts in open_.values() for part in parts}
+    used: dict[int, list[Box]] = {}
+    for tensor in ends.values() if wanted else ():
+        for part in leaf_parts(tensor):
+            if id(part.leaf) in wanted:
+                used.setdefault(id(part.leaf), []).append(part.box)
+    found = ((name, _lost(before[name].tensor, parts, used)) for name, parts in open_.items())
     return {name: lost for name, lost in found if lost is not None}
 
 
@@ -54,9 +59,9 @@ def lost_parts(before: Checkpoint, after: Checkpoint, subject: str) -> Iterator[
     for name, lost in lost_elements(before, after).items():
         kinds.setdefault((lost.elements, lost.within), []).append(name)
     for (count, box), names in kinds.items():
-        ranges = ", ".join(f"{lo}:{hi}" for lo, hi in box)
+        where = f", within [{', '.join(f'{lo}:{hi}' for lo, hi in box)}]" if box else ""
         yield recipe_problem(
-            f"{listed(names)}: {count} elements are neither mapped nor dropped, within [{ranges}]",
+            f"{listed(names)}: {count} elements are neither mapped nor dropped{where}",
             why="a step takes a part of the tensor, and nothing says what becomes of the rest",
             do="map the rest too, or name it in a `drop` step",
             subject=subject,
@@ -64,24 +69,23 @@ def lost_parts(before: Checkpoint, after: Checkpoint, subject: str) -> Iterator[
         )
 
 
-def names_by_tensor(checkpoint: Checkpoint) -> dict[int, str]:
-    """By `id` of a tensor its name, the first of several: what `followed` stops at."""
-    names: dict[int, str] = {}
-    for name, entry in checkpoint.items():
-        names.setdefault(id(entry.tensor), name)
-    return names
+class Part(NamedTuple):
+    """A part of a tensor that lies in a source."""
+
+    leaf: LazyTensor
+    box: Box
 
 
-def followed(tensor: LazyTensor, names: Mapping[int, str]) -> Iterator[tuple[str, Box]]:
-    """The source tensors that a tensor is made of, each with the part that is used."""
-    todo = [(tensor, full(tensor.extent))]
+def leaf_parts(tensor: LazyTensor) -> Iterator[Part]:
+    """What a tensor is made of in the end: parts of tensors that are made of no others."""
+    todo = [Part(tensor, full(tensor.extent))]
     while todo:
-        inner, box = todo.pop()
-        name = names.get(id(inner))
-        if name is None:
-            todo.extend(inner.inputs(box))
-        else:
-            yield name, box
+        part = todo.pop()
+        inputs = [Part(*one) for one in part.leaf.inputs(part.box)]
+        if inputs:
+            todo += inputs
+        elif prod(shape_of(part.box)):
+            yield part
 
 
 def _ends(after: Checkpoint) -> Iterator[LazyTensor]:
@@ -90,35 +94,48 @@ def _ends(after: Checkpoint) -> Iterator[LazyTensor]:
     yield from (dropped.tensor for dropped in after.dropped if dropped.tensor is not None)
 
 
-def _lost(extent: Shape, boxes: Iterable[Box]) -> Lost | None:
-    """What the boxes leave of the extent."""
-    distinct = list(dict.fromkeys(boxes))
-    if 0 in extent or full(extent) in distinct:
+def _lost(
+    tensor: LazyTensor, parts: Iterable[Part], used: Mapping[int, Sequence[Box]]
+) -> Lost | None:
+    """What of the parts of a source tensor is not used."""
+    lost = [
+        cell
+        for leaf, box in dict.fromkeys((id(part.leaf), part.box) for part in parts)
+        for cell in _uncovered(box, used.get(leaf, ()))
+    ]
+    if not lost:
         return None
-    cuts = [_cuts(size, [box[axis] for box in distinct]) for axis, size in enumerate(extent)]
+    alone = not any(True for _ in tensor.inputs(full(tensor.extent)))
+    sides = zip(*lost, strict=True) if alone else ()
+    within = tuple((min(lo for lo, _ in side), max(hi for _, hi in side)) for side in sides)
+    return Lost(sum(prod(shape_of(cell)) for cell in lost), within)
+
+
+def _uncovered(box: Box, boxes: Sequence[Box]) -> Iterator[Box]:
+    """What other boxes leave of a box, as cells of a grid that has an edge wherever a box has one."""
+    distinct = [other for other in dict.fromkeys(boxes) if _touches(other, box)]
+    if box in distinct:
+        return
+    cuts = [_cuts(side, [other[axis] for other in distinct]) for axis, side in enumerate(box)]
     covered = np.zeros([len(edges) - 1 for edges in cuts], dtype=bool)
-    places = [{edge: number for number, edge in enumerate(edges)} for edges in cuts]
-    for box in distinct:
-        covered[
-            tuple(slice(place[lo], place[hi]) for (lo, hi), place in zip(box, places, strict=True))
-        ] = True
-    cells = np.argwhere(~covered)
-    if not len(cells):
-        return None
-    parts = [_cell(cuts, cell) for cell in cells]
-    within = tuple(
-        (min(lo for lo, _ in sides), max(hi for _, hi in sides))
-        for sides in zip(*parts, strict=True)
-    )
-    return Lost(sum(prod(shape_of(part)) for part in parts), within)
+    for other in distinct:
+        part = tuple(
+            slice(edges.index(max(lo, edges[0])), edges.index(min(hi, edges[-1])))
+            for (lo, hi), edges in zip(other, cuts, strict=True)
+        )
+        covered[part] = True
+    for cell in np.argwhere(~covered).tolist():
+        yield tuple(
+            (edges[number], edges[number + 1]) for edges, number in zip(cuts, cell, strict=True)
+        )
 
 
-def _cuts(size: int, sides: Iterable[tuple[int, int]]) -> list[int]:
-    """Where a dimension has to be cut so that every box is made of whole cells."""
-    return sorted({0, size, *(edge for side in sides for edge in side)})
+def _touches(one: Box, other: Box) -> bool:
+    return all(lo < end and begin < hi for (lo, hi), (begin, end) in zip(one, other, strict=True))
 
 
-def _cell(cuts: Sequence[Sequence[int]], cell: Iterable[int]) -> Box:
-    return tuple(
-        (edges[number], edges[number + 1]) for edges, number in zip(cuts, cell, strict=True)
-    )
+def _cuts(side: tuple[int, int], others: Iterable[tuple[int, int]]) -> list[int]:
+    """Where a side has to be cut so that every box is made of whole cells."""
+    first, last = side
+    edges = {first, last, *(min(max(edge, first), last) for other in others for edge in other)}
+    return sorted(edges)

@@ -12,7 +12,7 @@ from typing import Any
 from hfconvert.errors import Problem, UserError, raise_any, recipe_problem
 from hfconvert.keymap.applied import Where
 from hfconvert.keymap.apply import apply
-from hfconvert.keymap.elements import followed, names_by_tensor
+from hfconvert.keymap.elements import leaf_parts
 from hfconvert.keymap.fold import listed
 from hfconvert.keymap.prefixes import WRAPPERS
 from hfconvert.keymap.tokens import Token, tokens_of
@@ -61,22 +61,21 @@ def _astray(
     except UserError as error:
         yield _no_way_back(str(error.problems[0].what), where("key_map"))
         return
-    names = names_by_tensor(checkpoint)
     wrong = [
         name
         for name in {**checkpoint.entries, **again.entries}
-        if _origin(checkpoint, name, names) != _origin(again, name, names)
+        if _origin(checkpoint, name) != _origin(again, name)
     ]
     if wrong:
         yield _no_way_back(f"{listed(wrong)} would not come back as before", where("key_map"))
 
 
-def _origin(checkpoint: Checkpoint, name: str, names: Mapping[int, str]) -> object:
-    """What a tensor is and which of the first tensors it is made of; None where there is none."""
+def _origin(checkpoint: Checkpoint, name: str) -> object:
+    """What a tensor is and which tensors of the source it is made of; None where there is none."""
     entry = checkpoint.entries.get(name)
     if entry is None:
         return None
-    return entry.tensor.spec, {source for source, _ in followed(entry.tensor, names)}
+    return entry.tensor.spec, {id(part.leaf) for part in leaf_parts(entry.tensor)}
 
 
 def _no_inverse(step: StepModel, why: str, subject: str) -> Problem:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,18 +29,15 @@ class Assemble:
 
     parts: tuple[LazyTensor, ...]
     dim: int
+    extent: Shape = field(init=False, repr=False, compare=False)
+    spec: TensorSpec = field(init=False, repr=False, compare=False)
 
-    @property
-    def spec(self) -> TensorSpec:
-        """The dtype of the parts, their sizes along the dimension added up."""
-        return TensorSpec(self.parts[0].spec.dtype, self.extent)
-
-    @property
-    def extent(self) -> Shape:
-        """The extents of the parts added up along the dimension."""
+    def __post_init__(self) -> None:
         first = self.parts[0].extent
         size = sum(part.extent[self.dim] for part in self.parts)
-        return (*first[: self.dim], size, *first[self.dim + 1 :])
+        extent = (*first[: self.dim], size, *first[self.dim + 1 :])
+        object.__setattr__(self, "extent", extent)
+        object.__setattr__(self, "spec", TensorSpec(self.parts[0].spec.dtype, extent))
 
     @property
     def grain(self) -> int:
@@ -109,16 +106,13 @@ class Lift:
 
     inner: LazyTensor
     dim: int
+    extent: Shape = field(init=False, repr=False, compare=False)
+    spec: TensorSpec = field(init=False, repr=False, compare=False)
 
-    @property
-    def spec(self) -> TensorSpec:
-        """The inner spec with the dimension."""
-        return TensorSpec(self.inner.spec.dtype, self.extent)
-
-    @property
-    def extent(self) -> Shape:
-        """The inner extent with the dimension."""
-        return (*self.inner.extent[: self.dim], 1, *self.inner.extent[self.dim :])
+    def __post_init__(self) -> None:
+        extent = (*self.inner.extent[: self.dim], 1, *self.inner.extent[self.dim :])
+        object.__setattr__(self, "extent", extent)
+        object.__setattr__(self, "spec", TensorSpec(self.inner.spec.dtype, extent))
 
     @property
     def grain(self) -> int:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hfconvert.tensors.box import Box, Shape, shape_of
+from hfconvert.tensors.box import Box, Shape, full, shape_of
 from hfconvert.tensors.lazy import Input, LazyTensor, Mesh, Place, RawArray, TensorSpec, extent_of
 from hfconvert.tensors.source import ByteRange, ByteSource
 
@@ -79,6 +79,10 @@ class Leaf:
 
     def needs(self, box: Box) -> Iterator[ByteRange]:
         """The spans that `fill` reads, small gaps included."""
+        if self.scratch == 0 and box == full(self.extent):  # packed, and all of it
+            if self.spec.nbytes:
+                yield ByteRange(self.source, self.start, self.start + self.spec.nbytes)
+            return
         unit = self.spec.dtype.itemsize
         for read in self._reads(box):
             begin = self.start + read.first * unit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -30,16 +30,13 @@ class Permute:
 
     inner: LazyTensor
     dims: Shape
+    extent: Shape = field(init=False, repr=False, compare=False)
+    spec: TensorSpec = field(init=False, repr=False, compare=False)
 
-    @property
-    def spec(self) -> TensorSpec:
-        """The inner spec with its dimensions permuted."""
-        return TensorSpec(self.inner.spec.dtype, self.extent)
-
-    @property
-    def extent(self) -> Shape:
-        """The inner extent permuted."""
-        return tuple(self.inner.extent[dim] for dim in self.dims)
+    def __post_init__(self) -> None:
+        extent = tuple(self.inner.extent[dim] for dim in self.dims)
+        object.__setattr__(self, "extent", extent)
+        object.__setattr__(self, "spec", TensorSpec(self.inner.spec.dtype, extent))
 
     @property
     def grain(self) -> int:
@@ -89,17 +86,14 @@ class Take:
     inner: LazyTensor
     dim: int
     rows: NDArray[np.int64]
+    extent: Shape = field(init=False, repr=False, compare=False)
+    spec: TensorSpec = field(init=False, repr=False, compare=False)
 
-    @property
-    def spec(self) -> TensorSpec:
-        """The inner spec with as many indices as are taken."""
-        return TensorSpec(self.inner.spec.dtype, self.extent)
-
-    @property
-    def extent(self) -> Shape:
-        """The inner extent with as many indices as are taken."""
+    def __post_init__(self) -> None:
         shape = self.inner.extent
-        return (*shape[: self.dim], len(self.rows), *shape[self.dim + 1 :])
+        extent = (*shape[: self.dim], len(self.rows), *shape[self.dim + 1 :])
+        object.__setattr__(self, "extent", extent)
+        object.__setattr__(self, "spec", TensorSpec(self.inner.spec.dtype, extent))
 
     @property
     def grain(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -21,17 +21,14 @@ class Window:
     dim: int
     lo: int
     hi: int
+    extent: Shape = field(init=False, repr=False, compare=False)
+    spec: TensorSpec = field(init=False, repr=False, compare=False)
 
-    @property
-    def spec(self) -> TensorSpec:
-        """The inner spec with the dimension cut."""
-        return TensorSpec(self.inner.spec.dtype, self.extent)
-
-    @property
-    def extent(self) -> Shape:
-        """The inner extent with the dimension cut."""
+    def __post_init__(self) -> None:
         shape = self.inner.extent
-        return (*shape[: self.dim], self.hi - self.lo, *shape[self.dim + 1 :])
+        extent = (*shape[: self.dim], self.hi - self.lo, *shape[self.dim + 1 :])
+        object.__setattr__(self, "extent", extent)
+        object.__setattr__(self, "spec", TensorSpec(self.inner.spec.dtype, extent))
 
     @property
     def grain(self) -> int:
@@ -74,16 +71,13 @@ class Select:
     inner: LazyTensor
     dim: int
     index: int
+    extent: Shape = field(init=False, repr=False, compare=False)
+    spec: TensorSpec = field(init=False, repr=False, compare=False)
 
-    @property
-    def spec(self) -> TensorSpec:
-        """The inner spec without the dimension."""
-        return TensorSpec(self.inner.spec.dtype, self.extent)
-
-    @property
-    def extent(self) -> Shape:
-        """The inner extent without the dimension."""
-        return (*self.inner.extent[: self.dim], *self.inner.extent[self.dim + 1 :])
+    def __post_init__(self) -> None:
+        extent = (*self.inner.extent[: self.dim], *self.inner.extent[self.dim + 1 :])
+        object.__setattr__(self, "extent", extent)
+        object.__setattr__(self, "spec", TensorSpec(self.inner.spec.dtype, extent))
 
     @property
     def grain(self) -> int:

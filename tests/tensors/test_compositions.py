@@ -17,6 +17,7 @@ from hfconvert.tensors.dtype import BY_CODE, DType
 from hfconvert.tensors.lazy import LazyTensor, RawArray, TensorSpec
 from hfconvert.tensors.leaf import Leaf
 from hfconvert.tensors.reorder import Permute, Take
+from hfconvert.tensors.simplify import select, side_by_side, stacked, window
 from hfconvert.tensors.window import Select, Window
 
 Make = Callable[..., Any]
@@ -70,7 +71,8 @@ def _window(draw: st.DrawFn, pair: Pair, recorder: Make) -> Pair:
     lo = draw(st.integers(0, pair.array.shape[dim]))
     hi = draw(st.integers(lo, pair.array.shape[dim]))
     array = np.take(pair.array, range(lo, hi), dim)
-    return pair.then(Window(pair.tensor, dim, lo, hi), array)
+    cut = draw(st.sampled_from([Window, window]))
+    return pair.then(cut(pair.tensor, dim, lo, hi), array)
 
 
 def _select(draw: st.DrawFn, pair: Pair, recorder: Make) -> Pair:
@@ -78,7 +80,8 @@ def _select(draw: st.DrawFn, pair: Pair, recorder: Make) -> Pair:
         return pair
     dim = draw(st.integers(0, pair.array.ndim - 1))
     index = draw(st.integers(0, pair.array.shape[dim] - 1))
-    return pair.then(Select(pair.tensor, dim, index), np.take(pair.array, index, dim))
+    pick = draw(st.sampled_from([Select, select]))
+    return pair.then(pick(pair.tensor, dim, index), np.take(pair.array, index, dim))
 
 
 def _lift(draw: st.DrawFn, pair: Pair, recorder: Make) -> Pair:
@@ -109,15 +112,34 @@ def _beside(draw: st.DrawFn, pair: Pair, recorder: Make) -> Pair:
     shape = (*pair.array.shape[:dim], size, *pair.array.shape[dim + 1 :])
     other = _leaf(draw, recorder, pair.tensor.spec.dtype, shape)
     both = [pair, other] if draw(st.booleans()) else [other, pair]
-    tensor = Assemble(tuple(one.tensor for one in both), dim)
+    put = draw(st.sampled_from([Assemble, side_by_side]))
+    tensor = put(tuple(one.tensor for one in both), dim)
     return pair.then(tensor, np.concatenate([one.array for one in both], dim), *other.sources)
 
 
 def _stacked(draw: st.DrawFn, pair: Pair, recorder: Make) -> Pair:
     other = _leaf(draw, recorder, pair.tensor.spec.dtype, pair.array.shape)
     dim = draw(st.integers(0, pair.array.ndim))
-    tensor = stack((pair.tensor, other.tensor), dim)
+    tensor = draw(st.sampled_from([stack, stacked]))((pair.tensor, other.tensor), dim)
     return pair.then(tensor, np.stack([pair.array, other.array], dim), *other.sources)
+
+
+def _apart_and_together(draw: st.DrawFn, pair: Pair, recorder: Make) -> Pair:
+    """Cut in two, or index by index, and put together again in any order."""
+    if not pair.array.size or not pair.array.ndim:
+        return pair
+    dim = draw(st.integers(0, pair.array.ndim - 1))
+    size = pair.array.shape[dim]
+    if draw(st.booleans()):
+        order = draw(st.permutations(range(size)))
+        tensor = stacked([select(pair.tensor, dim, index) for index in order], dim)
+        return pair.then(tensor, np.take(pair.array, order, dim))
+    at = draw(st.integers(0, size))
+    halves = [window(pair.tensor, dim, 0, at), window(pair.tensor, dim, at, size)]
+    arrays = [np.take(pair.array, range(at), dim), np.take(pair.array, range(at, size), dim)]
+    order = draw(st.permutations(range(2)))
+    tensor = side_by_side([halves[number] for number in order], dim)
+    return pair.then(tensor, np.concatenate([arrays[number] for number in order], dim))
 
 
 def _same(draw: st.DrawFn, pair: Pair, recorder: Make) -> Pair:
@@ -127,7 +149,17 @@ def _same(draw: st.DrawFn, pair: Pair, recorder: Make) -> Pair:
     return pair.then(Same((pair.tensor, replica), "replica"), pair.array, source)
 
 
-_OPERATIONS = (_window, _select, _lift, _permute, _take, _beside, _stacked, _same)
+_OPERATIONS = (
+    _window,
+    _select,
+    _lift,
+    _permute,
+    _take,
+    _beside,
+    _stacked,
+    _apart_and_together,
+    _same,
+)
 
 
 def _composition(draw: st.DrawFn, recorder: Make) -> Pair:

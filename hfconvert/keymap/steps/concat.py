@@ -9,9 +9,9 @@ from hfconvert.keymap.gather import ManyToOne
 from hfconvert.keymap.made import Making, remade
 from hfconvert.keymap.shapes import check_alike
 from hfconvert.recipe.steps import ConcatOptions
-from hfconvert.tensors.assemble import Assemble
 from hfconvert.tensors.checkpoint import Checkpoint
 from hfconvert.tensors.lazy import LazyTensor
+from hfconvert.tensors.simplify import side_by_side
 
 
 def concat(options: ConcatOptions, where: Where) -> StepFunction:
@@ -25,7 +25,7 @@ def concat(options: ConcatOptions, where: Where) -> StepFunction:
 
     def make(tensors: Sequence[LazyTensor], _making: Making) -> list[LazyTensor]:
         check_alike(tensors, dim)
-        return [Assemble(tuple(tensors), dim)]
+        return [side_by_side(tensors, dim)]
 
     def step(checkpoint: Checkpoint) -> Applied:
         makings = rule.makings(checkpoint, where())

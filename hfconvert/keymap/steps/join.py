@@ -13,9 +13,10 @@ from hfconvert.keymap.made import Making, remade
 from hfconvert.keymap.ranks import ranks_of, world_of
 from hfconvert.keymap.rules import first_matches, parse_rules, unmatched
 from hfconvert.keymap.shapes import check_alike, check_same
-from hfconvert.tensors.assemble import Assemble, Same
+from hfconvert.tensors.assemble import Same
 from hfconvert.tensors.checkpoint import Checkpoint
 from hfconvert.tensors.lazy import LazyTensor
+from hfconvert.tensors.simplify import side_by_side
 
 To = int | Literal["replicated"]
 
@@ -70,7 +71,7 @@ def _joined(
             check_same(tensors)
             return [Same(tuple(tensors), making.given[0]) if len(tensors) > 1 else tensors[0]]
         check_alike(tensors, to)
-        return [Assemble(tuple(tensors), to) if len(tensors) > 1 else tensors[0]]
+        return [side_by_side(tensors, to)]
 
     label = "join replicated" if to == "replicated" else f"join dim {to}"
     return remade(checkpoint, makings, make, label, subject)

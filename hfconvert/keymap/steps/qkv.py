@@ -14,12 +14,11 @@ from hfconvert.keymap.gather import ManyToOne, OneToMany
 from hfconvert.keymap.made import Make, Making, UnfitError, remade
 from hfconvert.keymap.shapes import check_alike, size_along
 from hfconvert.recipe.steps import QkvOptions
-from hfconvert.tensors.assemble import Assemble
 from hfconvert.tensors.checkpoint import Checkpoint
 from hfconvert.tensors.lazy import LazyTensor
 from hfconvert.tensors.reorder import Take
 from hfconvert.tensors.rows import Heads, Rows, blocked, interleaved, inverse
-from hfconvert.tensors.window import Window
+from hfconvert.tensors.simplify import side_by_side, window
 
 
 def qkv(options: QkvOptions, where: Where) -> StepFunction:
@@ -75,8 +74,8 @@ class _Geometry:
         """The fused tensor of query, key and value. UnfitError where their rows do not fit each other."""
         check_alike(tensors, 0)
         sizes = [size_along(tensor, 0) for tensor in tensors]
-        side_by_side = Assemble(tuple(tensors), 0)
-        parts = self._rows(sum(sizes), side_by_side)
+        joined = side_by_side(tensors, 0)
+        parts = self._rows(sum(sizes), joined)
         expected = [len(part) for part in parts]
         if sizes != expected:
             said = "equal parts" if self.heads is None else self._said()
@@ -86,8 +85,8 @@ class _Geometry:
                 do="list them as query, key, value; mend the heads",
             )
         if self.layout == "blocked":
-            return [side_by_side]
-        return [Take(side_by_side, 0, inverse(_joined(parts)))]
+            return [joined]
+        return [Take(joined, 0, inverse(_joined(parts)))]
 
     def _rows(self, rows: int, tensor: LazyTensor) -> tuple[Rows, Rows, Rows]:
         """The fused rows of each part."""
@@ -119,7 +118,7 @@ class _Geometry:
 def _taken(fused: LazyTensor, rows: Rows) -> LazyTensor:
     first, last = int(rows[0]), int(rows[-1])
     if last - first == len(rows) - 1 and (rows[1:] > rows[:-1]).all():
-        return Window(fused, 0, first, last + 1)
+        return window(fused, 0, first, last + 1)
     return Take(fused, 0, rows)
 
 

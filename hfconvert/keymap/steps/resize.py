@@ -11,10 +11,9 @@ from hfconvert.keymap.fold import listed
 from hfconvert.keymap.rearranged import rearranged
 from hfconvert.keymap.rules import parse_all, parse_rules
 from hfconvert.keymap.shapes import size_along
-from hfconvert.tensors.assemble import Assemble
 from hfconvert.tensors.checkpoint import Checkpoint, Dropped, Entry
 from hfconvert.tensors.lazy import LazyTensor, TensorSpec
-from hfconvert.tensors.window import Window
+from hfconvert.tensors.simplify import side_by_side, window
 from hfconvert.tensors.zeros import zeros
 
 
@@ -42,9 +41,9 @@ def _maker(rows: int) -> Callable[[LazyTensor], LazyTensor]:
         if rows == present:
             return tensor
         if rows < present:
-            return Window(tensor, 0, 0, rows)
+            return window(tensor, 0, 0, rows)
         missing = TensorSpec(tensor.spec.dtype, (rows - present, *tensor.spec.shape[1:]))
-        return Assemble((tensor, zeros(missing)), 0)
+        return side_by_side((tensor, zeros(missing)), 0)
 
     return make
 
@@ -77,5 +76,5 @@ def _said(before: Checkpoint, applied: Applied, subject: str) -> Applied:
 def _cut_off(entry: Entry, was: int, rows: int) -> list[Dropped]:
     if rows >= was:
         return []
-    gone = Window(entry.tensor, 0, rows, was)
+    gone = window(entry.tensor, 0, rows, was)
     return [Dropped(source, f"resize: {rows} of {was} rows", gone) for source in entry.sources]

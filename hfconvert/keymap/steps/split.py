@@ -11,7 +11,7 @@ from hfconvert.keymap.shapes import size_along
 from hfconvert.recipe.steps import SplitOptions
 from hfconvert.tensors.checkpoint import Checkpoint
 from hfconvert.tensors.lazy import LazyTensor
-from hfconvert.tensors.window import Window
+from hfconvert.tensors.simplify import window
 
 
 def split(options: SplitOptions, where: Where) -> StepFunction:
@@ -31,7 +31,7 @@ def split(options: SplitOptions, where: Where) -> StepFunction:
                 why="the dimension is another, or parts of different sizes are meant",
                 do="mend `dim` or `into`; query, key and value of different sizes are a `qkv` step",
             )
-        return [Window(whole, dim, i * size, (i + 1) * size) for i in range(count)]
+        return [window(whole, dim, i * size, (i + 1) * size) for i in range(count)]
 
     def step(checkpoint: Checkpoint) -> Applied:
         makings = rule.makings(checkpoint, where())

@@ -9,9 +9,9 @@ from hfconvert.keymap.gather import Numbered
 from hfconvert.keymap.made import Making, remade
 from hfconvert.keymap.shapes import check_new_dim, check_same
 from hfconvert.recipe.steps import StackOptions
-from hfconvert.tensors.assemble import stack as stacked
 from hfconvert.tensors.checkpoint import Checkpoint
 from hfconvert.tensors.lazy import LazyTensor
+from hfconvert.tensors.simplify import stacked
 
 
 def stack(options: StackOptions, where: Where) -> StepFunction:

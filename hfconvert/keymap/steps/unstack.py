@@ -14,7 +14,7 @@ from hfconvert.keymap.shapes import size_along
 from hfconvert.recipe.steps import StackOptions
 from hfconvert.tensors.checkpoint import Checkpoint
 from hfconvert.tensors.lazy import LazyTensor
-from hfconvert.tensors.window import Select
+from hfconvert.tensors.simplify import select
 
 
 def unstack(options: StackOptions, where: Where) -> StepFunction:
@@ -47,7 +47,7 @@ def unstack(options: StackOptions, where: Where) -> StepFunction:
                 why="the dimension is another" if count else "the tensor is empty",
                 do="mend `dim`",
             )
-        return [Select(whole, dim, index) for index in range(count)]
+        return [select(whole, dim, index) for index in range(count)]
 
     def step(checkpoint: Checkpoint) -> Applied:
         makings = [
