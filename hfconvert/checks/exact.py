@@ -186,8 +186,8 @@ def scale(term: Term) -> float:
 def _update(term: Term, box: Box) -> tuple[Doubles, Doubles]:
     if term.kind == "experts" and term.stack is not None:
         return _experts(term, term.stack, box)
-    if term.kind == "bias":
-        update = read_doubles(term.tensors["bias"], box) * scale(term)
+    if term.kind == "added":
+        update = read_doubles(term.tensors["added"], box) * scale(term)
         return update, 2 * _EPSILON * np.abs(update)
     return _low_rank(term, box)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hfconvert.findings import Finding
@@ -33,6 +33,7 @@ class Adapter:
     """An adapter that was opened.
 
     `label` is what messages call it, `weight` its factor in the sum, `shared` what lies beside the modules.
+    `components` has the configurations of the parts of a pipeline, where they have their own.
     """
 
     label: str
@@ -43,6 +44,11 @@ class Adapter:
     shared: Mapping[str, LazyTensor]
     files: tuple[LocalFile, ...]
     weight: float = 1.0
+    components: Mapping[str, Settings] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
     pickles: tuple[tuple[str, PickleFacts], ...] = ()
     findings: tuple[Finding, ...] = ()
+
+    def of_component(self, component: str) -> Adapter:
+        """The adapter with the configuration of one part of a pipeline."""
+        return replace(self, settings=self.components.get(component, self.settings))

@@ -115,4 +115,4 @@ def _bias(place: Place, share: Share, r: int) -> None:
         what = "`lora_bias` is set, and the module of the base has no bias to add it to"
         share.problems.append(place.problem(what, why=OTHER, do=GIVE))
         return
-    share.terms.append((name, place.term("bias", {"bias": place.tensor(found)}, r=r)))
+    share.terms.append((name, place.term("added", {"added": place.tensor(found)}, r=r)))

@@ -10,7 +10,7 @@ from hfconvert.findings import Finding, info, warning
 from hfconvert.keymap.fold import listed
 from hfconvert.lora.adapter import Adapter, Part
 from hfconvert.lora.base import Base, count_families
-from hfconvert.lora.naming import COMPONENTS
+from hfconvert.lora.kohya import unflatten
 from hfconvert.lora.place import Place, Replacement, Share
 from hfconvert.lora.renames import IDENTITY, Rename, find_names
 from hfconvert.lora.rules import ALL_LINEAR, is_saved, is_target
@@ -52,7 +52,8 @@ class _Collected:
 
 def match(adapter: Adapter, base: Base, peft_version: str | None = None) -> Matched:
     """Find the place of every tensor. Everything that is wrong is in `problems`."""
-    parts = _parts_of_source(adapter, base)
+    component, parts = _parts_of_source(adapter, base)
+    adapter = adapter.of_component(component)
     names = find_names((part.module for part in parts), base.knows)
     collected, lost = _Collected(), []
     largest = _largest(base, [module for module, _ in names.values()])
@@ -86,19 +87,23 @@ def match(adapter: Adapter, base: Base, peft_version: str | None = None) -> Matc
     )
 
 
-def _parts_of_source(adapter: Adapter, base: Base) -> list[Part]:
-    """Parts for this model: those for other parts of a pipeline are left to it, and that is said."""
-    components = {part.component for part in adapter.parts}
+def _parts_of_source(adapter: Adapter, base: Base) -> tuple[str, list[Part]]:
+    """Which part of a pipeline the source is, and the parts of the adapter for it.
+
+    What is for other parts of the pipeline is left to them, and that is said.
+    """
+    parts = list(adapter.parts)
+    if adapter.naming == "kohya":
+        parts = unflatten(parts, base.modules)
+    components = dict.fromkeys(part.component for part in parts)
     if len(components) < 2:
-        return list(adapter.parts)
-    hits = {
-        component: sum(
-            base.knows(part.module) for part in adapter.parts if part.component == component
-        )
-        for component in components
+        return next(iter(components), ""), parts
+    names = {
+        one: find_names((part.module for part in parts if part.component == one), base.knows)
+        for one in components
     }
-    best = max(hits, key=lambda component: hits[component])
-    return [part for part in adapter.parts if part.component in ("", best)]
+    best = max(components, key=lambda one: len(names[one]))
+    return best, [part for part in parts if part.component in ("", best)]
 
 
 def _largest(base: Base, modules: Iterable[str]) -> tuple[int, int] | None:
@@ -204,12 +209,13 @@ def _said_of_renames(
 
 
 def _said_of_components(adapter: Adapter, parts: list[Part]) -> Iterator[Finding]:
-    kept = set(map(id, parts))
-    left = [part for part in adapter.parts if id(part) not in kept]
+    kept = {part.component for part in parts}
+    left = [part for part in adapter.parts if part.component not in kept]
     for component in dict.fromkeys(part.component for part in left):
         count = sum(len(part.tensors) for part in left if part.component == component)
-        name = component if component in COMPONENTS else component or "another model"
-        message = f"{count} tensors are for `{name}`, which is not this source; they are not merged"
+        message = (
+            f"{count} tensors are for `{component}`, which is not this source; they are not merged"
+        )
         yield warning(
             "lora", adapter.label, message, "merge them into that part in a run of its own"
         )

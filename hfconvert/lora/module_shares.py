@@ -6,6 +6,7 @@ import importlib.util
 from typing import Literal
 
 from hfconvert.errors import Problem, recipe_problem
+from hfconvert.lora.lycoris import lokr_fields
 from hfconvert.lora.place import GIVE, OTHER, Place, Share, orientation
 from hfconvert.lora.rules import pattern_value
 from hfconvert.lora.terms import Layer
@@ -36,7 +37,10 @@ def module(place: Place, share: Share) -> None:
     if share.problems:
         return
     r = place.shape("lora_A.weight")[0] if "lora_A.weight" in own else _rank(place)
-    term = place.term("module", own, r=r, layer=layer, shared=place.adapter.shared)
+    overrides = lokr_fields(place, share, own) if place.settings.peft_type == "LOKR" else {}
+    term = place.term(
+        "module", own, r=r, layer=layer, shared=place.adapter.shared, overrides=overrides
+    )
     bias = place.base.tensor_of(place.module, "bias")
     changed = [name]
     if "bias" in layer.parameters and (place.settings.peft_type in _BIASED or "lora_B.bias" in own):

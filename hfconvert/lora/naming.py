@@ -50,7 +50,6 @@ _DIFFUSERS = (
     (re.compile(r"\.lora_down\.weight$"), ".lora_A.weight"),
     (re.compile(r"\.lora_up\.weight$"), ".lora_B.weight"),
 )
-_KOHYA = re.compile(r"(lora|lycoris|oft|ia3)_(unet|te\d?|transformer|prior|\w+?)_")
 
 
 def naming_of(names: Iterable[str]) -> Naming:
@@ -58,8 +57,6 @@ def naming_of(names: Iterable[str]) -> Naming:
     known = list(names)
     if any(name.startswith("base_model.") for name in known):
         return "peft"
-    if known and all(_KOHYA.match(name) and "." in name for name in known):
-        return "kohya"
     first = {name.partition(".")[0] for name in known}
     old = any(pattern.search(name) for pattern, _ in _DIFFUSERS[:4] for name in known)
     return "diffusers" if known and (first <= set(COMPONENTS) or old) else "peft"

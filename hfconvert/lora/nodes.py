@@ -46,8 +46,8 @@ def update_of(term: Term) -> Update:
     """The update that a term stands for."""
     if term.kind == "low-rank":
         return _low_rank(term)
-    if term.kind == "bias":
-        return Added(term.tensors["bias"], scale_of(term))
+    if term.kind == "added":
+        return Added(term.tensors["added"], scale_of(term))
     if term.kind == "rows":
         return Rows(term.tensors["rows"], term.indices)
     if term.kind == "experts" and term.stack is not None:
@@ -69,7 +69,7 @@ def _stages(terms: Sequence[Term]) -> Iterator[tuple[Term, ...]]:
 def _by_peft(term: Term, layer: Layer) -> Term:
     if term.kind == "module":
         return term
-    names = {"A": "lora_A.weight", "B": "lora_B.weight", "bias": "lora_B.bias"}
+    names = {"A": "lora_A.weight", "B": "lora_B.weight", "added": "lora_B.bias"}
     if layer.kind == "embedding":
         names = {"A": "lora_embedding_A", "B": "lora_embedding_B"}
     tensors = {names[key]: tensor for key, tensor in term.tensors.items()}

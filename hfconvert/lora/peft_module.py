@@ -175,7 +175,7 @@ def _config(term: Term, layer: Layer) -> Any:
         patterns = values.pop("rank_pattern", None) or {}
         own = {key: one for key, one in patterns.items() if f"{term.module}.lora_E" in key}
         values["rank_pattern"] = {f"{term.module}.lora_E": one for one in own.values()} or None
-    values |= _numbers(term)
+    values |= {**_numbers(term), **term.overrides}
     return PeftConfig.from_peft_type(**values)
 
 

@@ -10,10 +10,14 @@ from hfconvert.errors import Problem, UserError, raise_any, recipe_problem, sour
 from hfconvert.findings import Finding
 from hfconvert.keymap.fold import listed
 from hfconvert.lora.adapter import Adapter, Part
-from hfconvert.lora.naming import Key, by_module, naming_of, parse_names
+from hfconvert.lora.kohya import is_kohya, parse_kohya
+from hfconvert.lora.naming import Key, Naming, by_module, naming_of, parse_names
+from hfconvert.lora.rebuild import Known, rebuild_settings
 from hfconvert.lora.settings import ADAPTER_CONFIG, Settings, read_settings
+from hfconvert.lora.updates import read_floats
 from hfconvert.readers.load import Found, Wanted, load
 from hfconvert.recipe.location import Location
+from hfconvert.tensors.box import full
 from hfconvert.tensors.lazy import LazyTensor
 from hfconvert.tensors.source import LocalFile
 
@@ -36,17 +40,19 @@ def open_adapter(asked: Asked) -> Adapter:
     label = str(path)
     names = _own_names(found.checkpoint)
     raise_any(_empty(names, label))
-    naming = naming_of(names)
-    keys = parse_names(names, naming)
-    settings, findings, files = _settings(asked, found, keys, label)
     tensors = {name: found.checkpoint[name].tensor for name in names}
-    shared, parts = _parts(keys, tensors)
     raise_any(_sizeless(tensors, label))
+    naming: Naming = "kohya" if is_kohya(names) else naming_of(names)
+    keys = parse_kohya(names) if naming == "kohya" else parse_names(names, naming)
+    shared, parts = _parts(keys, tensors)
+    known = Known(parts, naming, found.metadata, asked.alpha, label, asked.where_alpha)
+    settings, findings, files = _settings(found, known)
     return Adapter(
         label=label,
         root=found.root,
         naming=naming,
-        settings=settings,
+        settings=next(iter(settings.values())),
+        components=settings,
         parts=parts,
         shared=shared,
         files=(*(file.source for file in found.files), *files),
@@ -102,23 +108,15 @@ def _sizeless(tensors: Mapping[str, LazyTensor], label: str) -> Iterator[Problem
 
 
 def _settings(
-    asked: Asked, found: Found, keys: Mapping[str, Key], label: str
-) -> tuple[Settings, list[Finding], list[LocalFile]]:
+    found: Found, known: Known
+) -> tuple[dict[str, Settings], tuple[Finding, ...], list[LocalFile]]:
+    """By the part of a pipeline; `""` stands for all."""
     path = found.root / ADAPTER_CONFIG
     if path.is_file():
         settings, findings = read_settings(path)
-        return settings, list(findings), [LocalFile.of(path, ADAPTER_CONFIG)]
-    raise UserError(_no_config(label))
-
-
-def _no_config(label: str) -> Problem:
-    return source_problem(
-        f"there is no {ADAPTER_CONFIG} beside the weights of this adapter",
-        why="it was left behind in an upload or a download",
-        do="fetch it",
-        subject=label,
-        check="lora",
-    )
+        return {"": settings}, findings, [LocalFile.of(path, ADAPTER_CONFIG)]
+    rebuilt, findings = rebuild_settings(known)
+    return rebuilt, findings, []
 
 
 def _parts(
@@ -130,8 +128,12 @@ def _parts(
         own = {parameter: tensors[name] for parameter, name in names.items()}
         if not module:
             shared.update(own)
-        else:
-            parts.append(Part(module, own, names, component))
+            continue
+        alpha = own.pop("alpha", None)
+        value = (
+            None if alpha is None else float(read_floats(alpha, full(alpha.extent)).reshape(-1)[0])
+        )
+        parts.append(Part(module, own, names, component, value))
     return shared, tuple(parts)
 
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from hfconvert.lora.settings import Settings
 from hfconvert.tensors.lazy import LazyTensor
 
-Kind = Literal["low-rank", "experts", "bias", "rows", "module"]
+Kind = Literal["low-rank", "experts", "added", "rows", "module"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +20,9 @@ class Term:
     """One update of one tensor.
 
     `low-rank`: A [r, in] and B [out, r], for a weight [out, in] or, `transposed`, [in, out]. `experts`: the
-    same for a stack, see `Stack`. `bias`: `bias` times the scale. `rows`: rows `indices` are replaced by
-    those of `rows`. `module`: what PEFT makes of the module from `tensors` and `settings`.
+    same for a stack, see `Stack`. `added`: `added` times the scale. `rows`: rows `indices` are replaced by
+    those of `rows`. `module`: what PEFT makes of the module from `tensors` and `settings`, with the fields
+    `overrides` of its own.
     `parameter` says that PEFT wraps the bare parameter and rounds the update before it adds it.
     """
 
@@ -40,6 +41,7 @@ class Term:
     shared: Mapping[str, LazyTensor] = field(default_factory=dict)
     layer: Layer | None = None
     recorded: bool = False  # rank and alpha are those that the file itself records for the module
+    overrides: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def rslora(self) -> bool:

@@ -128,7 +128,7 @@ class Experts:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """`tensor * scale`: the bias of a low-rank update."""
+    """`tensor * scale`: the bias of a low-rank update, or a difference that is stored whole."""
 
     tensor: LazyTensor
     scale: float
