@@ -29,6 +29,7 @@ from hfconvert.errors import (
 from hfconvert.execute import copy_files, execute
 from hfconvert.findings import Finding, warning
 from hfconvert.hashing import hash_bytes
+from hfconvert.logits import prove_logits
 from hfconvert.machine import peak_memory_bytes, versions
 from hfconvert.models import Allowed, prove_architecture
 from hfconvert.opening import measure_opening
@@ -124,12 +125,15 @@ def run(recipe: Recipe, console: Console, allowed: Allowed = _NOTHING_ALLOWED) -
         looking_for_flips(_checksums(planned, recipe)) as flips,
     ):
         made = _with(_make(planned, folder, journal, recipe, console), loadable)
+        if not _failed_checks(made):
+            outcomes = prove_logits(planned, recipe, folder, allowed, made.checks)
+            made = _and(made, outcomes.checks, outcomes.findings, outcomes.versions)
         raise_any(flips.result())
         finished = planned.identified(identities.result())
         for file in planned.files:
             file.check_unchanged()
         report = _report("converted", finished, output, started, made)
-        if any(check.status == "fail" for check in made.checks):
+        if _failed_checks(made):
             raise ChecksFailedError(report)
         write_file(folder / RECORD, _record(report, identities.result()))
         hand_over(folder, output)
@@ -139,12 +143,25 @@ def run(recipe: Recipe, console: Console, allowed: Allowed = _NOTHING_ALLOWED) -
 def _with(made: Made | None, outcome: Outcome) -> Made:
     """What was made, with the outcome of one more check."""
     made = made or Made((), ())
+    return _and(made, (outcome.check,), outcome.findings, outcome.versions)
+
+
+def _and(
+    made: Made,
+    checks: tuple[Check, ...],
+    findings: tuple[Finding, ...],
+    used: Mapping[str, str],
+) -> Made:
     return replace(
         made,
-        checks=(*made.checks, outcome.check),
-        findings=(*made.findings, *outcome.findings),
-        versions={**made.versions, **outcome.versions},
+        checks=(*made.checks, *checks),
+        findings=(*made.findings, *findings),
+        versions={**made.versions, **used},
     )
+
+
+def _failed_checks(made: Made) -> bool:
+    return any(check.status == "fail" for check in made.checks)
 
 
 def _hashed(planned: Plan, recipe: Recipe) -> tuple[LocalFile, ...]:

@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from hfconvert.checks.architecture.model import fit
+from hfconvert.checks.logits.compare import compare_sides
 from hfconvert.machine import peak_memory_bytes, versions
 
 Answer = Callable[[Mapping[str, Any]], dict[str, Any]]
 
-ANSWERS: Mapping[str, Answer] = {"architecture": fit}
+ANSWERS: Mapping[str, Answer] = {"architecture": fit, "logits": compare_sides}
 
 # Nothing that is asked for here may reach the network, and no bot may be asked to convert a repository.
 _OFFLINE = {

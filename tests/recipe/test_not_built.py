@@ -80,7 +80,10 @@ def test_every_field_is_built_or_listed() -> None:
         ),
         *(("source", name) for name in ("on_duplicate", "refuse_dangerous")),
         *(("output", name) for name in ("path", "max_shard_size", "filename")),
-        *(("validate", name) for name in ("tensors", "architecture", "trust_remote_code")),
+        *(
+            ("validate", name)
+            for name in ("tensors", "architecture", "logits", "trust_remote_code")
+        ),
     }
     assert listed - fields <= {("dtype",), ("lora",), ("publish",)}
 

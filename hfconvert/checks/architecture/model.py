@@ -9,11 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hfconvert.checks.architecture.fit import Found, Wanted, fitted
 
 Rename = Callable[[str], str]
+
+
+class Names(NamedTuple):
+    """What a class wants, and how names of a checkpoint become its own."""
+
+    wanted: Wanted
+    rename: Rename
 
 
 class UnfitError(Exception):
@@ -37,12 +44,18 @@ def fit(request: Mapping[str, Any]) -> dict[str, Any]:
         return {"skipped": str(error)}
     with torch.device("meta"):
         model = cls(config)
-    wanted = _wanted(model)
+    names = names_of(model)
     tensors = {
         name: Found(is_float=_is_float(dtype), shape=tuple(shape))
         for name, (dtype, shape) in request["tensors"].items()
     }
-    return {"class": cls.__name__, **fitted(wanted, tensors, _rename(model, wanted.native))}
+    return {"class": cls.__name__, **fitted(names.wanted, tensors, names.rename)}
+
+
+def names_of(model: Any) -> Names:
+    """What a model wants, and what transformers makes of the names of a checkpoint for it."""
+    wanted = _wanted(model)
+    return Names(wanted, _rename(model, wanted.native))
 
 
 def model_class(config: Mapping[str, Any], folder: Path, *, custom: bool) -> tuple[Any, Any]:

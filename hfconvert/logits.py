@@ -1,0 +1,123 @@
+"""Whether logits have to be compared after a run, and against what; then the checks `logits` and `effect`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hfconvert.checks.logits.check import Outcomes, Question, check_logits, skipped
+from hfconvert.checks.result import Check
+from hfconvert.errors import UserError, recipe_problem
+from hfconvert.models import Allowed, planned_config
+from hfconvert.plan import Plan
+from hfconvert.recipe import Recipe
+from hfconvert.recipe.validation import Logits
+from hfconvert.tensors.leaf import Leaf
+
+MAX_PROMPTS = 1 << 20  # bytes of a file of prompts
+_GOLDEN = (".safetensors", ".npz", ".json")
+
+
+def prove_logits(
+    planned: Plan, recipe: Recipe, folder: Path, allowed: Allowed, done: Sequence[Check]
+) -> Outcomes:
+    """Compare what the source's model and that in `folder` compute, where values changed and a class fits.
+
+    `done` are the checks before this one: the class has to fit, and `merge` knows what rounding takes.
+    """
+    merge = bool(planned.merges.adapters)
+    wish = recipe.validation.logits
+    if wish == "off":
+        return skipped("validate.logits is off", merge=merge)
+    reference, reason = _reference(planned, recipe)
+    status = {check.name: check for check in done}
+    architecture = status.get("architecture")
+    if reference is None:
+        return skipped(reason, merge=merge)
+    if architecture is None or architecture.status != "pass":
+        detail = architecture.detail if architecture else ""
+        return skipped(f"no class of transformers fits: {detail}", merge=merge)
+    config, _ = planned_config(planned)
+    limits = wish if isinstance(wish, Logits) else Logits()
+    golden = reference.is_file()
+    return check_logits(
+        Question(
+            candidate=folder,
+            reference=reference,
+            config=config or {},
+            custom=recipe.validation.trust_remote_code and allowed.remote_code,
+            prompts=_prompts(limits, recipe),
+            adapters=[] if golden or recipe.validation.reference else _adapters(planned),
+            min_cosine=limits.min_cosine,
+            max_effect_error=limits.max_effect_error,
+            rounding_floor=_rounding_floor(status.get("merge")),
+        )
+    )
+
+
+def values_change(planned: Plan) -> bool:
+    """Whether a value is written that is not, bit for bit and in its place, one of the source's."""
+    return any(
+        not isinstance(placed.entry.tensor, Leaf)
+        for shard in planned.shards
+        for placed in shard.tensors
+    )
+
+
+def _reference(planned: Plan, recipe: Recipe) -> tuple[Path | None, str]:
+    """What to compare with; or None and the reason why there is nothing or no need."""
+    given = recipe.validation.reference
+    if given is not None and given.path is not None:
+        return given.path, ""
+    if isinstance(recipe.validation.logits, Logits):
+        path = recipe.validation.logits.inputs
+        if isinstance(path, Path) and path.suffix in _GOLDEN and path.suffix != ".json":
+            return path, ""
+    if not values_change(planned):
+        return None, "every value is the source's, bit for bit: so are the logits"
+    source = Path(planned.path)
+    if not source.is_dir() or not (source / "config.json").is_file():
+        return None, "transformers cannot read the source: it is no folder with a config.json"
+    if recipe.source.files or recipe.source.weights or not _same_names(planned):
+        return None, (
+            "transformers cannot read the source as it is, since names or files are chosen by the recipe: "
+            "validate.reference takes a folder, or golden logits"
+        )
+    return source, ""
+
+
+def _same_names(planned: Plan) -> bool:
+    return all(
+        placed.name in placed.entry.sources for shard in planned.shards for placed in shard.tensors
+    )
+
+
+def _prompts(limits: Logits, recipe: Recipe) -> list[str] | None:
+    """Prompts of the recipe, or of a file with one a line."""
+    if isinstance(limits.inputs, tuple):
+        return list(limits.inputs)
+    if not isinstance(limits.inputs, Path) or limits.inputs.suffix in {".safetensors", ".npz"}:
+        return None
+    try:
+        text = limits.inputs.read_bytes()[:MAX_PROMPTS].decode("utf-8", errors="ignore")
+    except OSError as error:
+        raise UserError(
+            recipe_problem(
+                f"the inputs cannot be read: {limits.inputs}: {error.strerror}",
+                why="the path is misspelt, or relative to another folder than the recipe's",
+                do="name a text file with one prompt a line",
+                subject=recipe.position("validate", "logits", "inputs"),
+            )
+        ) from error
+    return [line for line in text.splitlines() if line.strip()][:64] or None
+
+
+def _adapters(planned: Plan) -> list[Mapping[str, Any]]:
+    return [{"folder": str(one.root), "weight": one.weight} for one in planned.merges.adapters]
+
+
+def _rounding_floor(merge: Check | None) -> float:
+    """The largest share of an update that rounding takes, over the families of modules."""
+    lost = merge.measured.get("lost_by_rounding", {}) if merge else {}
+    return max((float(share) for share in lost.values()), default=0.0)
