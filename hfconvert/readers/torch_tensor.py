@@ -9,6 +9,7 @@ from hfconvert.pickles.values import Global, StorageRef, Stub, TensorRef
 from hfconvert.readers.torch_rewritten import Rewritten
 from hfconvert.readers.torch_sources import flattened
 from hfconvert.tensors.box import Shape
+from hfconvert.tensors.dtype import BY_CODE
 from hfconvert.tensors.lazy import LazyTensor, TensorSpec
 from hfconvert.tensors.leaf import Leaf, row_major
 from hfconvert.tensors.unreadable import UNKNOWN, Quantized, Sparse, Unreadable
@@ -19,6 +20,8 @@ _KINDS = {
     "sparse": "it is sparse; safetensors holds dense tensors",
     "quantized": "it is quantised; safetensors has no such type",
 }
+# What the elements of quantised tensors are; types of which several share a byte stay as they are.
+_INTEGERS = {"qint8": BY_CODE["I8"], "quint8": BY_CODE["U8"], "qint32": BY_CODE["I32"]}
 _HELP = {
     "sparse": "make it dense with the step densify, or drop it",
     "quantized": "make it plain with the step dequantize, or drop it",
@@ -93,7 +96,8 @@ def _special(ref: TensorRef, name: str, file: str) -> LazyTensor:
 
 def _quantized(ref: TensorRef, name: str, file: str) -> Quantized | None:
     """`(scheme, scale, zero point)`, or `(scheme, scales, zero points, axis)` by channel."""
-    dense = TensorRef("dense", ref.dtype, ref.shape, ref.strides, ref.offset, ref.storage)
+    held = _INTEGERS.get(ref.dtype.code if ref.dtype else "", ref.dtype)
+    dense = TensorRef("dense", held, ref.shape, ref.strides, ref.offset, ref.storage)
     stored = lazy_tensor(dense, name, file)
     scheme, *values = ref.detail
     label = scheme.name if type(scheme) is Global else ""

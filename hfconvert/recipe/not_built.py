@@ -52,8 +52,6 @@ _FIELDS = (
     _Gap(("publish",), lambda r: r.publish, "publishing"),
 )
 
-_STEPS_NOT_BUILT = frozenset({"dequantize", "densify"})
-
 
 def not_built(recipe: Recipe) -> list[Problem]:
     """A problem (exit 2) for everything in the recipe that this version cannot do, at its position.
@@ -76,8 +74,5 @@ def _gaps(recipe: Recipe) -> Iterator[tuple[tuple[str | int, ...], str]]:
     for gap in _FIELDS:
         if gap.get(recipe) not in gap.built:
             yield gap.path, gap.what
-    for index, step in enumerate(recipe.key_map or ()):
-        if step.name in _STEPS_NOT_BUILT:
-            yield ("key_map", index, step.name), f"the step `{step.name}`"
     for path, name in unfilled(recipe):
         yield path, f"filling in `${{{name}}}`"

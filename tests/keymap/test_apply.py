@@ -102,7 +102,10 @@ def test_a_step_that_loses_a_tensor_is_found_out(
         apply(checkpoint(["a", "b"]), [forms.Drop(drop=("b",))], where)
 
 
-def test_steps_that_are_not_built_say_so(checkpoint: Make, where: Where) -> None:
+def test_steps_that_are_not_built_say_so(
+    checkpoint: Make, where: Where, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hfconvert.keymap.apply.STEPS", {})
     step = forms.Densify(densify=("*",))
     with pytest.raises(UserError, match=r"key_map\.0\.densify: the step `densify` is not built"):
         apply(checkpoint(["a"]), [step], where)

@@ -40,7 +40,6 @@ validate: {tensors: off, architecture: off, logits: off}
     [
         ("validate: {reference: a/b}", 12, "comparing to a repository"),
         ("publish: {repo: a/b}", 1, "publishing"),
-        ("key_map: [{densify: [a]}]", 12, "the step `densify`"),
         ("key_map: [{drop: ['${adapter.x}']}]", 19, "filling in `${adapter.x}`"),
         ("output: {path: '${config.x}'}", 10, "filling in `${config.x}`"),
     ],

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from hfconvert.keymap.applied import StepFunction
 from hfconvert.keymap.steps.add_prefix import add_prefix
 from hfconvert.keymap.steps.concat import concat
+from hfconvert.keymap.steps.densify import densify
+from hfconvert.keymap.steps.dequantize import dequantize
 from hfconvert.keymap.steps.drop import drop
 from hfconvert.keymap.steps.join import join
 from hfconvert.keymap.steps.permute_rope import permute_rope
@@ -39,4 +41,6 @@ STEPS: Mapping[str, Callable[..., StepFunction]] = {
     "resize": resize,
     "tie": tie,
     "untie": untie,
+    "dequantize": dequantize,
+    "densify": densify,
 }
