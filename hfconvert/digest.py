@@ -19,7 +19,7 @@ from typing import Any
 from hfconvert.hashing import BUFFER
 from hfconvert.shards import Shard
 from hfconvert.tensors.box import full
-from hfconvert.tensors.source import LocalFile
+from hfconvert.tensors.source import SourceFile
 
 FORMAT = 1  # raised when the same inputs come to mean other output bytes
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
@@ -47,9 +47,7 @@ class Identity:
 Remembered = Mapping[tuple[str, int, int], str]
 
 
-def digest_of(
-    canonical: Mapping[str, Any], shards: Iterable[Shard], files: Sequence[Any]
-) -> str:
+def digest_of(canonical: Mapping[str, Any], shards: Iterable[Shard], files: Sequence[Any]) -> str:
     """The digest; `files` gives the name of every file within its source, and its content identity."""
     digest = hashlib.sha256()
     head = {"format": FORMAT, "recipe": canonical, "files": files}
@@ -70,23 +68,28 @@ def remembered(record: Mapping[str, Any] | None) -> Remembered:
     return known
 
 
-def unknown_bytes(files: Iterable[LocalFile], known: Remembered) -> int:
+def file_key(file: SourceFile) -> tuple[str, int, int]:
+    """What a file is remembered by: path, size and modification time."""
+    return (str(file.path.resolve()), file.size, file.mtime_ns)
+
+
+def unknown_bytes(files: Iterable[SourceFile], known: Remembered) -> int:
     """Bytes that must be read to know the content of the files."""
-    return sum(file.size for file in files if _key(file) not in known)
+    return sum(file.size for file in files if file_key(file) not in known)
 
 
 def identify(
-    files: Iterable[LocalFile], known: Remembered, stop: Event | None = None
+    files: Iterable[SourceFile], known: Remembered, stop: Event | None = None
 ) -> tuple[Identity, ...]:
     """Hash every file that is not remembered."""
     stopped = (stop or Event()).is_set
     return tuple(
-        Identity(*_key(file), known.get(_key(file)) or content_hash(file.apart(), stopped))
+        Identity(*file_key(file), known.get(file_key(file)) or content_hash(file.apart(), stopped))
         for file in files
     )
 
 
-def content_hash(file: LocalFile, stopped: Callable[[], bool] = lambda: False) -> str:
+def content_hash(file: SourceFile, stopped: Callable[[], bool] = lambda: False) -> str:
     """sha256 of a source file; meaningless once `stopped` says so. UserError (exit 3) where it changed."""
     digest = hashlib.sha256()
     buffer = memoryview(bytearray(BUFFER))
@@ -101,7 +104,7 @@ def content_hash(file: LocalFile, stopped: Callable[[], bool] = lambda: False) -
 
 @contextmanager
 def identifying(
-    files: Iterable[LocalFile], known: Remembered
+    files: Iterable[SourceFile], known: Remembered
 ) -> Iterator[Future[tuple[Identity, ...]]]:
     """Hash the files on a thread beside the work; it ends with the block, done or not."""
     stop = Event()
@@ -110,10 +113,6 @@ def identifying(
             yield pool.submit(identify, files, known, stop)
         finally:
             stop.set()
-
-
-def _key(file: LocalFile) -> tuple[str, int, int]:
-    return (str(file.path.resolve()), file.size, file.mtime_ns)
 
 
 def _described(shards: Iterable[Shard]) -> Iterator[list[Any]]:

@@ -16,7 +16,7 @@ from hfconvert.readers.formats import read_file
 from hfconvert.report.model import Opening
 from hfconvert.tensors.box import blocks, shape_of
 from hfconvert.tensors.lazy import LazyTensor
-from hfconvert.tensors.source import LocalFile, read
+from hfconvert.tensors.source import LocalFile, SourceFile, read
 from hfconvert.tensors.unreadable import Unreadable
 
 BLOCK = 1 << 20  # bytes of the first tensor that are read
@@ -36,7 +36,7 @@ def measure_opening(planned: Plan, folder: Path) -> Opening | None:
     return Opening(_seconds(source.apart()), _seconds(written))
 
 
-def _seconds(file: LocalFile) -> float:
+def _seconds(file: SourceFile) -> float:
     started = time.perf_counter()
     contents = read_file(file, "auto")
     for weights in contents.sets:

@@ -26,6 +26,7 @@ from hfconvert.readers.assets import AssetFolder, Assets, gather, missing_assets
 from hfconvert.readers.config import read_config
 from hfconvert.readers.contents import PickleFacts
 from hfconvert.readers.load import Found, Wanted, load
+from hfconvert.readers.origin import Origin
 from hfconvert.readers.torch_checksums import covering
 from hfconvert.readers.torch_found import Checksum
 from hfconvert.recipe import Recipe
@@ -34,7 +35,7 @@ from hfconvert.recipe.not_built import not_built
 from hfconvert.shards import BLOCK, WORKERS, Shard, TextFile, output_stem, shard_files
 from hfconvert.tensors.box import full
 from hfconvert.tensors.checkpoint import Checkpoint, Dropped
-from hfconvert.tensors.source import LocalFile
+from hfconvert.tensors.source import LocalFile, SourceFile
 from hfconvert.tensors.tally import Tally
 from hfconvert.tensors.unreadable import Unreadable
 from hfconvert.totals import Totals, count
@@ -57,8 +58,9 @@ class Plan:
 
     canonical: Mapping[str, Any]
     path: str
+    origin: Origin | None  # where the files at `path` came from
     format: str
-    sources: tuple[LocalFile, ...]
+    sources: tuple[SourceFile, ...]
     pickles: tuple[tuple[str, PickleFacts], ...]
     shards: tuple[Shard, ...]
     texts: tuple[TextFile, ...]
@@ -75,7 +77,12 @@ class Plan:
     digest: str | None = None
 
     @property
-    def files(self) -> tuple[LocalFile, ...]:
+    def label(self) -> str:
+        """The source as people call it: a path, or a repository at a commit."""
+        return str(self.origin or self.path)
+
+    @property
+    def files(self) -> tuple[SourceFile, ...]:
         """Every file that is read or copied."""
         adapters = (file for adapter in self.merges.adapters for file in adapter.files)
         return (*self.sources, *adapters, *self.copies, *(one.source for one in self.rewritten))
@@ -118,11 +125,14 @@ class Plan:
         return replace(self, digest=digest_of(self.canonical, self.shards, files))
 
 
-def make_plan(recipe: Recipe) -> Plan:
-    """Read headers and decide everything. UserError with all problems; nothing is written."""
+def make_plan(recipe: Recipe, origin: Origin | None = None) -> Plan:
+    """Read headers and decide everything. UserError with all problems; nothing is written.
+
+    `origin` says that `source.path` stands for a repository, some of whose files may be read from the Hub.
+    """
     raise_any(not_built(recipe))
     path = _source_path(recipe)
-    found = load(path, _wanted(recipe))
+    found = load(path, _wanted(recipe, origin))
     assets = _assets(recipe, found, alone=path.is_file())
     config = read_config(assets.config.path.parent) if assets.config else None
     recipe = filled(recipe, config, found.args)
@@ -151,6 +161,7 @@ def make_plan(recipe: Recipe) -> Plan:
         {**found.metadata, "format": "pt"},
     )
     findings = (
+        *(origin.findings if origin else ()),
         *found.findings,
         *applied.findings,
         *decided.findings,
@@ -164,6 +175,7 @@ def make_plan(recipe: Recipe) -> Plan:
     return Plan(
         canonical=_canonical(recipe, values),
         path=str(path),
+        origin=origin,
         format=found.format,
         sources=tuple(file.source for file in found.files),
         pickles=(*_pickles(found), *(one for a in merged.merges.adapters for one in a.pickles)),
@@ -203,9 +215,10 @@ def _source_path(recipe: Recipe) -> Path:
     return path / recipe.source.subfolder if recipe.source.subfolder else path
 
 
-def _wanted(recipe: Recipe) -> Wanted:
+def _wanted(recipe: Recipe, origin: Origin | None) -> Wanted:
     source = recipe.source
     return Wanted(
+        remote=origin.remote if origin else {},
         files=source.files,
         format=source.format,
         ranks=source.ranks,

@@ -17,7 +17,7 @@ from hfconvert.checks.result import Check
 from hfconvert.checks.sample import every_block, sampled_blocks
 from hfconvert.checks.tensors import NOTHING, Blocks, compare_file
 from hfconvert.console import Console
-from hfconvert.digest import Identity, identify, identifying, remembered, unknown_bytes
+from hfconvert.digest import Identity, Remembered, identify, identifying, remembered, unknown_bytes
 from hfconvert.errors import (
     Problem,
     UserError,
@@ -40,7 +40,8 @@ from hfconvert.readers.torch_found import Checksum
 from hfconvert.recipe import Recipe
 from hfconvert.report.documents import report_document
 from hfconvert.report.model import Opening, Output, Report, Status
-from hfconvert.tensors.source import LocalFile
+from hfconvert.sourcing import fetch_source, look_at_source
+from hfconvert.tensors.source import SourceFile
 from hfconvert.tensors.tally import Loss
 from hfconvert.work import (
     RECORD,
@@ -87,8 +88,9 @@ class Made:
 
 def plan(recipe: Recipe) -> Plan:
     """The plan of a recipe, with its digest where every file is known or small enough to be hashed."""
-    planned = make_plan(recipe)
-    known = remembered(read_record(output_path(recipe, planned)))
+    source = look_at_source(recipe)
+    planned = make_plan(source.recipe, source.origin)
+    known = _known(planned, read_record(output_path(recipe, planned)))
     if unknown_bytes(planned.files, known) > QUICK_HASH_BYTES:
         return planned
     return planned.identified(identify(planned.files, known))
@@ -107,7 +109,8 @@ def run(recipe: Recipe, console: Console, allowed: Allowed = _NOTHING_ALLOWED) -
     UserError where it cannot be done; ChecksFailedError, with the report, where the result is not right.
     """
     started = time.perf_counter()
-    planned = make_plan(recipe)
+    source = fetch_source(recipe)
+    recipe, planned = source.recipe, make_plan(source.recipe, source.origin)
     output = output_path(recipe, planned)
     earlier = _up_to_date(planned, output)
     if earlier is not None:
@@ -121,7 +124,7 @@ def run(recipe: Recipe, console: Console, allowed: Allowed = _NOTHING_ALLOWED) -
     with (
         _disk_errors(output, where),
         work_folder(output, planned.key, where) as (folder, journal),
-        identifying(_hashed(planned, recipe), {}) as identities,
+        identifying(_hashed(planned, recipe), _known(planned)) as identities,
         looking_for_flips(_checksums(planned, recipe)) as flips,
     ):
         made = _with(_make(planned, folder, journal, recipe, console), loadable)
@@ -164,11 +167,17 @@ def _failed_checks(made: Made) -> bool:
     return any(check.status == "fail" for check in made.checks)
 
 
-def _hashed(planned: Plan, recipe: Recipe) -> tuple[LocalFile, ...]:
+def _hashed(planned: Plan, recipe: Recipe) -> tuple[SourceFile, ...]:
     """The files to hash for the digest: none where that would cost more than the recipe asks for."""
-    if recipe.validation.tensors == "off" and unknown_bytes(planned.files, {}) > QUICK_HASH_BYTES:
-        return ()
-    return planned.files
+    unknown = unknown_bytes(planned.files, _known(planned))
+    return (
+        () if recipe.validation.tensors == "off" and unknown > QUICK_HASH_BYTES else planned.files
+    )
+
+
+def _known(planned: Plan, record: Mapping[str, Any] | None = None) -> Remembered:
+    """The content of files as the Hub or an earlier run recorded it."""
+    return {**remembered(record), **(planned.origin.known if planned.origin else {})}
 
 
 def _checksums(planned: Plan, recipe: Recipe) -> tuple[Checksum, ...]:
@@ -182,6 +191,8 @@ def output_path(recipe: Recipe, planned: Plan) -> Path:
         return recipe.output.path
     source = Path(planned.path).resolve()
     name = source.name if source.is_dir() else source.stem
+    if planned.origin is not None:
+        name = planned.origin.repo.rpartition("/")[2]
     merged = "-merged" if planned.merges.adapters else ""
     return Path(f"{name}-{planned.main_dtype}{merged}")
 
@@ -238,7 +249,7 @@ def _up_to_date(planned: Plan, output: Path) -> Plan | None:
         return None
     if record.get("plan") == planned.key:
         return replace(planned, digest=record.get("digest"))
-    identified = planned.identified(identify(planned.files, remembered(record)))
+    identified = planned.identified(identify(planned.files, _known(planned, record)))
     return identified if identified.digest == record.get("digest") else None
 
 

@@ -20,7 +20,7 @@ from hfconvert.checks.values import check_found_names, check_found_values
 from hfconvert.configure import torch_name
 from hfconvert.console import Console
 from hfconvert.decide import Tie, decide
-from hfconvert.errors import UserError, raise_any, recipe_problem
+from hfconvert.errors import UserError, raise_any
 from hfconvert.findings import Finding, info
 from hfconvert.keymap.applied import Applied
 from hfconvert.machine import peak_memory_bytes, versions
@@ -29,12 +29,14 @@ from hfconvert.readers.assets import gather
 from hfconvert.readers.config import DTYPE, read_config
 from hfconvert.readers.layout import find_layouts
 from hfconvert.readers.load import Found, Wanted, load
+from hfconvert.readers.origin import Origin
 from hfconvert.recipe import Recipe
 from hfconvert.recipe.location import parse_location
 from hfconvert.report.model import Report
 from hfconvert.report.pickles import pickle_documents
+from hfconvert.sourcing import Place, fetch_location
 from hfconvert.tensors.lazy import LazyTensor
-from hfconvert.tensors.source import LocalFile
+from hfconvert.tensors.source import SourceFile
 from hfconvert.tensors.unreadable import Unreadable
 
 
@@ -43,8 +45,9 @@ class Side:
     """One of the two: its tensors under all their names, which of those are ties, and its side files."""
 
     path: Path
+    origin: Origin | None
     format: str
-    weights: tuple[LocalFile, ...]
+    weights: tuple[SourceFile, ...]
     tensors: Mapping[str, LazyTensor]
     ties: tuple[Tie, ...]
     config: Mapping[str, Any] | None
@@ -60,9 +63,9 @@ class Side:
     def document(self) -> dict[str, Any]:
         """The side as a report names it."""
         return {
-            "repo": None,
-            "commit": None,
-            "path": str(self.path),
+            "repo": self.origin.repo if self.origin else None,
+            "commit": self.origin.commit if self.origin else None,
+            "path": None if self.origin else str(self.path),
             "format": self.format,
             "files": [{"file": file.name, "size": file.size} for file in self.weights],
         }
@@ -75,10 +78,10 @@ def verify(source: str, candidate: str, recipe: Recipe | None, console: Console)
     the candidate's own files is a failed check.
     """
     started = time.perf_counter()
-    ours_at, theirs_at = _local(source, "SOURCE"), _local(candidate, "CANDIDATE")
+    ours_at, theirs_at = _place(source, "SOURCE"), _place(candidate, "CANDIDATE")
     ours = _found_side(ours_at) if recipe is None else _planned_side(ours_at, recipe)
     raise_any(tensor.problem for tensor in ours.tensors.values() if isinstance(tensor, Unreadable))
-    if not theirs_at.exists():
+    if not theirs_at.path.exists():
         _found_side(theirs_at)  # raises: there is nothing
     try:
         theirs = _found_side(theirs_at, compare_twin=False)
@@ -89,28 +92,20 @@ def verify(source: str, candidate: str, recipe: Recipe | None, console: Console)
     return replace(_report(ours, candidate, started, checks, said), candidate=theirs.document())
 
 
-def _local(text: str, what: str) -> Path:
-    location = parse_location(text, subject=what)
-    if location.path is None:
-        raise UserError(
-            recipe_problem(
-                f"{location} is a repository, and reading from the Hub is not built yet",
-                why="this version of hfconvert verifies folders and files",
-                do="download it, and name the folder",
-                subject=what,
-            )
-        )
-    return location.path
+def _place(text: str, what: str) -> Place:
+    return fetch_location(parse_location(text, subject=what))
 
 
-def _found_side(path: Path, *, compare_twin: bool = True) -> Side:
+def _found_side(place: Place, *, compare_twin: bool = True) -> Side:
     """A folder or file as it is."""
+    path = place.path
     found = load(path, Wanted(compare_twin=compare_twin))
     config = read_config(found.root)
     decided = decide(Applied(found.checkpoint), config)
     assets = gather(found.root, [one.source.name for one in found.files], alone=path.is_file())
     return Side(
         path=path,
+        origin=place.origin,
         format=found.format,
         weights=tuple(file.source for file in found.files),
         tensors={name: entry.tensor for name, entry in found.checkpoint.items()},
@@ -122,16 +117,18 @@ def _found_side(path: Path, *, compare_twin: bool = True) -> Side:
     )
 
 
-def _planned_side(path: Path, recipe: Recipe) -> Side:
+def _planned_side(place: Place, recipe: Recipe) -> Side:
     """What the recipe makes of the source: tensors, ties and side files of its plan."""
+    path = place.path
     source = recipe.source.model_copy(update={"path": path, "repo": None})
-    plan = make_plan(recipe.model_copy(update={"source": source}))
+    plan = make_plan(recipe.model_copy(update={"source": source}), place.origin)
     tensors = {
         placed.name: placed.entry.tensor for shard in plan.shards for placed in shard.tensors
     }
     tensors |= {tie.dropped: tensors[tie.kept] for tie in plan.ties if tie.kept in tensors}
     return Side(
         path=path,
+        origin=place.origin,
         format=plan.format,
         weights=plan.sources,
         tensors=tensors,

@@ -33,6 +33,7 @@ class RemoteFile:
     def __init__(self, snapshot: Snapshot, path: str, *, folder: Path | None = None) -> None:
         record = snapshot.file(path)
         self.name, self.size, self.identity = path, record.size, record.identity
+        self.path, self.mtime_ns = Path(f"{snapshot.repo}@{snapshot.commit}", path), 0
         self._wire = Wire(snapshot, record)
         self._spool = Spool(folder or Path(tempfile.gettempdir()), path)
         self._lock = threading.Lock()
@@ -61,6 +62,13 @@ class RemoteFile:
         """Bring these ranges to local disk, over several connections; what is there is not fetched again."""
         inside = [(max(0, start), min(stop, self.size)) for start, stop in ranges]
         self._fetch(self._spool.missing(merged(inside, GAP)))
+
+    def apart(self) -> RemoteFile:
+        """Itself: what it keeps serves every reading."""
+        return self
+
+    def check_unchanged(self) -> None:
+        """Nothing: a commit does not change."""
 
     def discard(self) -> None:
         """Give the disk back what was staged and kept. Not while somebody reads."""

@@ -82,9 +82,12 @@ class Choice:
     findings: tuple[Finding, ...]
 
 
-def choose(root: Path, patterns: Sequence[str] | None, where: str) -> Choice:
+def choose(
+    root: Path, patterns: Sequence[str] | None, where: str, elsewhere: Iterable[str] = ()
+) -> Choice:
     """Choose the weight files of a folder; `patterns` are the globs of `source.files`, at `where`."""
-    names = sorted(path.name for path in root.iterdir() if path.is_file())
+    here = {path.name for path in root.iterdir() if path.is_file()}
+    names = sorted(here.union(name for name in elsewhere if "/" not in name))
     if patterns is not None:
         return _chosen_by_name(root, names, patterns, where)
     layouts = find_layouts(root, names)

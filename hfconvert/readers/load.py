@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from hfconvert.readers.layout import Choice, Layout, choose
 from hfconvert.tensors.checkpoint import Checkpoint, found
 from hfconvert.tensors.compare import same_values
 from hfconvert.tensors.lazy import LazyTensor
-from hfconvert.tensors.source import LocalFile
+from hfconvert.tensors.source import LocalFile, SourceFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +37,9 @@ class Wanted:
     keep_indexed: bool = False
     refuse_dangerous: bool = True
     compare_twin: bool = True  # whether pickles beside safetensors have to hold the same values
+    remote: Mapping[str, SourceFile] = field(
+        default_factory=dict
+    )  # files that lie elsewhere, by name
     where_files: str = "source.files"
     where_ranks: str = "source.ranks"
     where_weights: str = "source.weights"
@@ -46,7 +49,7 @@ class Wanted:
 class OpenFile:
     """A weight file that was opened, and what it holds."""
 
-    source: LocalFile
+    source: SourceFile
     contents: Contents
     chosen: WeightSet
 
@@ -103,7 +106,7 @@ def _choose(path: Path, wanted: Wanted) -> tuple[Path, Choice]:
     if path.is_dir() and wanted.ranks is not None:
         return path, Choice(ranks.rank_layout(path, wanted.ranks, wanted.where_ranks), None, ())
     if path.is_dir():
-        return path, choose(path, wanted.files, wanted.where_files)
+        return path, choose(path, wanted.files, wanted.where_files, wanted.remote)
     if path.is_file():
         family = "safetensors" if path.suffix == ".safetensors" else "torch"
         return path.parent, Choice(Layout(path.stem, family, (path.name,)), None, ())  # type: ignore[arg-type]  # a literal
@@ -118,11 +121,11 @@ def _choose(path: Path, wanted: Wanted) -> tuple[Path, Choice]:
 
 
 def _open(root: Path, layout: Layout, wanted: Wanted) -> Found:
-    _check_present(root, layout)
+    _check_present(root, layout, wanted.remote)
     problems: list[Problem] = []
-    opened: list[tuple[LocalFile, Contents]] = []
+    opened: list[tuple[SourceFile, Contents]] = []
     for name in layout.files:
-        source = LocalFile.of(root / name, name)
+        source = wanted.remote.get(name) or LocalFile.of(root / name, name)
         try:
             opened.append((source, read_file(source, _format_of_file(wanted))))
         except UserError as error:
@@ -158,8 +161,8 @@ def _of_rank(file: OpenFile, rank: int) -> OpenFile:
     return replace(file, contents=replace(file.contents, format=ranks.FORMAT), chosen=chosen)
 
 
-def _check_present(root: Path, layout: Layout) -> None:
-    missing = [name for name in layout.files if not (root / name).is_file()]
+def _check_present(root: Path, layout: Layout, remote: Mapping[str, SourceFile]) -> None:
+    missing = [name for name in layout.files if name not in remote and not (root / name).is_file()]
     raise_any(
         source_problem(
             "this file is missing",
@@ -171,7 +174,7 @@ def _check_present(root: Path, layout: Layout) -> None:
     )
 
 
-def _chosen(source: LocalFile, contents: Contents, wanted: Wanted) -> WeightSet:
+def _chosen(source: SourceFile, contents: Contents, wanted: Wanted) -> WeightSet:
     """The set of weights to read: the one that the recipe names, the format's own, or the only one."""
     sets = contents.sets
     if contents.refusal is not None:

@@ -101,6 +101,13 @@ def side_files(root: Path, read: Iterable[str], *, alone: bool) -> SideFiles:
     return SideFiles(tuple(copied), tuple(left_out), tuple(unusable))
 
 
+def is_side_file(name: str) -> bool:
+    """Whether a file of this place in a folder is copied beside the weights, by its name alone."""
+    *folders, last = name.split("/")
+    hidden = last.startswith(".") or any(_matches(folder, _FOLDERS) for folder in folders)
+    return not hidden and not _matches(last, (*_WEIGHTS, *_TRAINING))
+
+
 def _walk(root: Path, *, deep: bool) -> Iterator[str]:
     """Files below a folder by their place in it; links to folders and results of ours are passed over."""
     for folder, folders, files in os.walk(root):

@@ -24,7 +24,6 @@ class _Gap:
 
 
 _FIELDS = (
-    _Gap(("source", "repo"), lambda r: r.source.repo, "reading from the Hub"),
     _Gap(
         ("source", "format"),
         lambda r: r.source.format,
@@ -38,12 +37,6 @@ _FIELDS = (
         "assets of a repository",
     ),
     _Gap(("output", "disk"), lambda r: r.output.disk, "bounded disk", ("normal",)),
-    _Gap(
-        ("validate", "logits"),
-        lambda r: r.validation.logits,
-        "comparing logits",
-        ("auto", "off"),
-    ),
     _Gap(
         ("validate", "reference"),
         lambda r: r.validation.reference and r.validation.reference.repo,

@@ -39,7 +39,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "totals": totals_document(plan.totals),
         "peak_memory_bytes": plan.peak_memory_bytes,
         "disk_bytes": plan.output_bytes,
-        "download_bytes": 0,
+        "download_bytes": plan.origin.download_bytes if plan.origin else 0,
         "digest": plan.digest,
         "findings": findings_document(plan.findings),
     }
@@ -133,9 +133,9 @@ def totals_document(totals: Totals) -> dict[str, Any]:
 def source_document(plan: Plan) -> dict[str, Any]:
     """Where the weights came from."""
     return {
-        "repo": None,
-        "commit": None,
-        "path": plan.path,
+        "repo": plan.origin.repo if plan.origin else None,
+        "commit": plan.origin.commit if plan.origin else None,
+        "path": None if plan.origin else plan.path,
         "format": plan.format,
         "files": [{"file": source.name, "size": source.size} for source in plan.sources],
     }

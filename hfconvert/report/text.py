@@ -9,6 +9,7 @@ from hfconvert.checks.result import Check
 from hfconvert.findings import Finding
 from hfconvert.keymap.fold import fold
 from hfconvert.plan import Plan
+from hfconvert.report.maps import map_lines
 from hfconvert.report.model import Report
 from hfconvert.report.sizes import counted, human, signed
 from hfconvert.tensors.dtype import BY_CODE
@@ -38,36 +39,20 @@ def check_lines(checks: Iterable[Check]) -> Iterator[str]:
 
 def _plan_lines(plan: Plan) -> Iterator[str]:
     read = sum(source.size for source in plan.sources)
-    yield f"source   {plan.path}  ({plan.format}, {counted(len(plan.sources), 'file')}, {human(read)})"
+    yield f"source   {plan.label}  ({plan.format}, {counted(len(plan.sources), 'file')}, {human(read)})"
     for shard in plan.shards:
         tensors = counted(len(shard.tensors), "tensor")
         yield f"write    {shard.file}  {human(shard.size)}  {tensors}"
     for text in plan.texts:
         yield f"write    {text.file}  {human(len(text.content))}"
-    yield from _map_lines(plan)
+    yield from map_lines(
+        (placed.name, placed.entry) for shard in plan.shards for placed in shard.tensors
+    )
     yield from _left_out(plan)
     yield from _cast_lines(plan)
     yield from _size_lines(plan.totals)
     yield f"needs    {human(plan.output_bytes)} of disk, about {human(plan.peak_memory_bytes)} of memory"
     yield from _finding_lines(plan.findings, ("error", "warning", "info"))
-
-
-def _map_lines(plan: Plan) -> Iterator[str]:
-    """What the steps of the key map made of names, folded over layers."""
-    moved: dict[tuple[str, ...], list[tuple[str, str]]] = {}
-    for shard in plan.shards:
-        for placed in shard.tensors:
-            steps = tuple(one for one in placed.entry.steps if not one.startswith("dtype "))
-            if steps:
-                pair = (placed.entry.sources[0], placed.name)
-                moved.setdefault(steps, []).append(pair)
-    for steps, pairs in moved.items():
-        before, after = fold([old for old, _ in pairs]), fold([new for _, new in pairs])
-        yield f"map      {counted(len(pairs), 'tensor')} by {', '.join(steps)}"
-        if len(before) == len(after):
-            yield from (
-                f"           {old} -> {new}" for old, new in zip(before, after, strict=True)
-            )
 
 
 def _left_out(plan: Plan) -> Iterator[str]:
@@ -130,7 +115,7 @@ def _report_lines(report: Report) -> Iterator[str]:
         yield f"up-to-date  {report.output}: same digest, same sizes; nothing was done"
         return
     read = sum(source.size for source in plan.sources)
-    yield f"{report.status}  {plan.path} ({plan.format}, {human(read)}) -> {report.output}"
+    yield f"{report.status}  {plan.label} ({plan.format}, {human(read)}) -> {report.output}"
     yield from (f"  {line}" for line in _file_lines(report))
     yield from (f"  {line}" for line in _left_out(plan))
     yield from (f"  {line}" for line in _cast_lines(plan))

@@ -39,6 +39,24 @@ class ByteSource(Protocol):
         """Bring these byte ranges close before they are read. Local files have nothing to do."""
 
 
+class SourceFile(ByteSource, Protocol):
+    """A file of a source, local or on the Hub: bytes, and what tells whether it is still the same."""
+
+    @property
+    def path(self) -> Path:
+        """Where it lies, for messages; no file need be there."""
+
+    @property
+    def mtime_ns(self) -> int:
+        """Time of its last change; 0 where content is pinned otherwise."""
+
+    def apart(self) -> SourceFile:
+        """The same file for one reading from beginning to end."""
+
+    def check_unchanged(self) -> None:
+        """UserError (exit 3) where the file is not the one that was first seen."""
+
+
 @dataclass(frozen=True)
 class LocalFile:
     """A file on local disk, known by its size and modification time when it was first seen.

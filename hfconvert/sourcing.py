@@ -1,0 +1,101 @@
+"""Where a recipe's source comes from: a path stays one, a repository becomes a local folder at one commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hfconvert.readers.origin import Origin
+from hfconvert.recipe import Location, Recipe
+
+if TYPE_CHECKING:
+    from hfconvert.hub.checkout import Asked
+    from hfconvert.hub.source import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Sourced:
+    """A recipe whose source is a path, and the repository that it stands for, if any."""
+
+    recipe: Recipe
+    origin: Origin | None = None
+    snapshot: Snapshot | None = None
+
+
+def fetch_source(recipe: Recipe) -> Sourced:
+    """Everything that is read or copied on local disk, each file as the Hub records it. UserError."""
+    if recipe.source.repo is None:
+        return Sourced(recipe)
+    from hfconvert.hub.checkout import check_out  # noqa: PLC0415 - huggingface_hub, where it is needed
+
+    snapshot = _pinned(recipe)
+    checkout = check_out(snapshot, _asked(recipe))
+    return Sourced(_at(recipe, checkout.root), checkout.origin, snapshot)
+
+
+def look_at_source(recipe: Recipe) -> Sourced:
+    """Small files on local disk, weights to be read by ranges: enough for a plan. UserError."""
+    if recipe.source.repo is None:
+        return Sourced(recipe)
+    from hfconvert.hub.checkout import look_into  # noqa: PLC0415 - huggingface_hub, where it is needed
+
+    snapshot = _pinned(recipe)
+    checkout = look_into(snapshot, _asked(recipe))
+    return Sourced(_at(recipe, checkout.root), checkout.origin, snapshot)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder or file on local disk, and the repository that it stands for, if any."""
+
+    path: Path
+    origin: Origin | None = None
+
+
+def fetch_location(location: Location) -> Place:
+    """What a location names, on local disk: a path as it is, a repository fetched and verified. UserError."""
+    if location.path is not None:
+        return Place(location.path)
+    from hfconvert.hub.checkout import Asked, check_out  # noqa: PLC0415 - huggingface_hub
+
+    checkout = check_out(_snapshot(location.repo or "", location.revision), Asked())
+    return Place(checkout.root, checkout.origin)
+
+
+def look_at_location(location: Location) -> Place:
+    """What a location names, weights of a repository to be read by ranges. UserError."""
+    if location.path is not None:
+        return Place(location.path)
+    from hfconvert.hub.checkout import Asked, look_into  # noqa: PLC0415 - huggingface_hub
+
+    checkout = look_into(_snapshot(location.repo or "", location.revision), Asked())
+    return Place(checkout.root, checkout.origin)
+
+
+def _pinned(recipe: Recipe) -> Snapshot:
+    return _snapshot(recipe.source.repo or "", recipe.source.revision)
+
+
+def _snapshot(repo: str, revision: str | None) -> Snapshot:
+    from hfconvert.hub.client import connect  # noqa: PLC0415 - huggingface_hub, where it is needed
+    from hfconvert.hub.source import pin  # noqa: PLC0415
+
+    return pin(connect(), repo, revision)
+
+
+def _asked(recipe: Recipe) -> Asked:
+    from hfconvert.hub.checkout import Asked  # noqa: PLC0415 - huggingface_hub, where it is needed
+
+    source = recipe.source
+    return Asked(
+        subfolder=source.subfolder,
+        files=source.files,
+        ranks=source.ranks,
+        where=recipe.position("source", "files"),
+    )
+
+
+def _at(recipe: Recipe, root: Path) -> Recipe:
+    source = recipe.source.model_copy(update={"path": root, "repo": None})
+    return recipe.model_copy(update={"source": source})
