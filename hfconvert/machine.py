@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import resource
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -25,6 +28,18 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """No passes of the garbage collector: over many objects that all stay, they take a fifth of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def available_memory_bytes() -> int:

@@ -21,6 +21,7 @@ from hfconvert.keymap.apply import apply
 from hfconvert.keymap.coverage import check_coverage
 from hfconvert.keymap.families.resolve import Values, canonical
 from hfconvert.lora.apply import Merges
+from hfconvert.machine import collection_paused
 from hfconvert.merging import merge, with_assets
 from hfconvert.readers.assets import AssetFolder, Assets, gather, missing_assets
 from hfconvert.readers.config import read_config
@@ -125,6 +126,7 @@ class Plan:
         return replace(self, digest=digest_of(self.canonical, self.shards, files))
 
 
+@collection_paused()
 def make_plan(recipe: Recipe, origin: Origin | None = None) -> Plan:
     """Read headers and decide everything. UserError with all problems; nothing is written.
 
