@@ -46,7 +46,11 @@ OutputOption = Annotated[
 ]
 ReportOption = Annotated[
     Path | None,
-    typer.Option("--report", metavar="FILE.json", help="Write the report to a file too."),
+    typer.Option(
+        "--report",
+        metavar="FILE.json",
+        help="Write the report to a file too; as Markdown where its name ends in .md.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Say more.")]
@@ -151,19 +155,21 @@ def verify(  # noqa: PLR0913 - one parameter an option of the contract
 
 @app.command()
 def inspect(
-    what: Annotated[str, typer.Argument(metavar="WHAT", help="A folder or a file.")],
+    what: Annotated[
+        str, typer.Argument(metavar="WHAT", help="A folder, a file, or org/name[@revision].")
+    ],
     *,
     as_json: JsonOption = False,
     verbose: VerboseOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Say what a folder or file is: format, tensors, ties, what its pickles ask for."""
-    from hfconvert.inspect.facts import failed_document
-    from hfconvert.inspect.facts import inspect as look
+    """Say what a folder, file or repository is: format, tensors, ties, what its pickles ask for."""
+    from hfconvert.inspect.facts import failed_document, inspect_files
     from hfconvert.inspect.text import inspect_text
+    from hfconvert.sourcing import list_what
 
     def act() -> tuple[Mapping[str, Any], str, Exit]:
-        document = look(what)
+        document = inspect_files(list_what(what))
         return document, inspect_text(document), Exit.OK
 
     _answer(_console(as_json, verbose, quiet), act, failed_document)
@@ -272,9 +278,12 @@ def _console(as_json: bool, verbose: bool, quiet: bool) -> Console:
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:
     from hfconvert.errors import recipe_problem
+    from hfconvert.report.summary import summary
 
+    as_text = path.suffix.lower() == ".md"
+    text = summary(document) if as_text else json.dumps(document, indent=2) + "\n"
     try:
-        path.write_text(json.dumps(document, indent=2) + "\n", encoding="ascii")
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise UserError(
             recipe_problem(

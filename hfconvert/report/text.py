@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from hfconvert.checks.result import Check
 from hfconvert.findings import Finding
 from hfconvert.keymap.fold import fold
 from hfconvert.plan import Plan
+from hfconvert.report.figures import figures
 from hfconvert.report.maps import map_lines
 from hfconvert.report.model import Report
 from hfconvert.report.sizes import counted, human, signed
@@ -33,8 +33,8 @@ def check_lines(checks: Iterable[Check]) -> Iterator[str]:
     """A line a check: what it measured, and what is wrong."""
     for check in checks:
         detail = f": {check.detail}" if check.detail else ""
-        figures = ", ".join(_figures(check.measured))
-        yield f"  {check.name:8} {_MARK[check.status]}  {figures}{detail}"
+        measured = ", ".join(figures(check.measured))
+        yield f"  {check.name:8} {_MARK[check.status]}  {measured}{detail}"
 
 
 def _plan_lines(plan: Plan) -> Iterator[str]:
@@ -159,19 +159,3 @@ def _finding_lines(findings: Iterable[Finding], levels: Sequence[str]) -> Iterat
             yield f"{finding.level:8} {subject}{finding.message}"
             if finding.hint and finding.level != "info":
                 yield f"         {finding.hint}"
-
-
-def _figures(measured: Mapping[str, Any]) -> Iterator[str]:
-    """The figures of a check: numbers, and counts by kind of module and dtype on both sides."""
-    before, after = measured.get("source"), measured.get("result")
-    if isinstance(before, dict) and isinstance(after, dict):
-        for kind in sorted({*before, *after}):
-            old, new = _counts(before.get(kind, {})), _counts(after.get(kind, {}))
-            yield f"{kind} {old}" if old == new else f"{kind} {old} -> {new}"
-    for name, value in measured.items():
-        if not isinstance(value, dict):
-            yield f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
-
-
-def _counts(by_code: Mapping[str, int]) -> str:
-    return " ".join(f"{count} {code}" for code, count in by_code.items()) or "none"
