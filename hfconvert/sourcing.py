@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hfconvert.inspect.listing import Listing, list_files
 from hfconvert.readers.origin import Origin
-from hfconvert.recipe import Location, Recipe
+from hfconvert.recipe import Location, Recipe, parse_location
 
 if TYPE_CHECKING:
     from hfconvert.hub.checkout import Asked
@@ -71,6 +72,18 @@ def look_at_location(location: Location) -> Place:
 
     checkout = look_into(_snapshot(location.repo or "", location.revision), Asked())
     return Place(checkout.root, checkout.origin)
+
+
+def list_what(what: str) -> Listing:
+    """The files of a folder, file or repository, as `inspect` looks at them. UserError."""
+    path = Path(what)
+    if path.exists() or what[:1] in "./" or what.count("/") != 1:
+        return list_files(path)
+    location = parse_location(what, subject="WHAT")
+    from hfconvert.hub.checkout import list_repository  # noqa: PLC0415 - huggingface_hub
+
+    root, files = list_repository(_snapshot(location.repo or "", location.revision))
+    return Listing(root, files)
 
 
 def _pinned(recipe: Recipe) -> Snapshot:

@@ -21,6 +21,8 @@ from hfconvert.readers.origin import Origin
 from hfconvert.readers.side_files import is_side_file
 from hfconvert.tensors.source import LocalFile, SourceFile
 
+MAX_LOOKED_AT = 1 << 20  # bytes of a file that is fetched only to be looked at
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
@@ -69,8 +71,29 @@ def look_into(snapshot: Snapshot, asked: Asked) -> Checkout:
     return Checkout(root, _origin(snapshot, findings, missing, known=known, remote=remote))
 
 
+def list_repository(snapshot: Snapshot) -> tuple[Path, tuple[SourceFile, ...]]:
+    """Every file: small ones fetched to the folder that is returned, the others to be read by ranges."""
+    small = [path for path, file in snapshot.files.items() if _is_small(file)]
+    fetch_all(snapshot, small)
+    root, folder = snapshot_folder(snapshot), RemoteFolder(snapshot)
+    root.mkdir(parents=True, exist_ok=True)
+    here = set(small)
+    files = (
+        LocalFile.of(root / path, path) if path in here else folder.open(path)
+        for path in sorted(snapshot.files)
+        if not path.rpartition("/")[2].startswith(".")
+    )
+    return root, tuple(files)
+
+
+def _is_small(file: HubFile) -> bool:
+    """Whether a file is fetched to be looked at: configurations, indexes, papers, but no weights."""
+    beside = is_side_file(file.path) and file.size <= MAX_LOOKED_AT
+    return beside or file.path.endswith(SUFFIX)
+
+
 def content_of(file: HubFile) -> str:
-    """The content of a file as digests name it: sha256 in hex as for a local file, or `git:` and a blob id."""
+    """The content of a file as digests name it: its sha256 in hex, or `git:` and its blob id."""
     return file.identity.removeprefix("sha256:")
 
 

@@ -37,10 +37,13 @@ _LEVELS = ("error", "warning", "info")
 
 
 def inspect(what: str) -> dict[str, Any]:
-    """The document of `hfconvert inspect --json`. UserError only where there is nothing to look at."""
-    path = Path(what)
-    listing = list_files(path)
-    alone = not path.is_dir()
+    """The document of a folder or file. UserError only where there is nothing to look at."""
+    return inspect_files(list_files(Path(what)))
+
+
+def inspect_files(listing: Listing) -> dict[str, Any]:
+    """The document of `hfconvert inspect --json`."""
+    alone = listing.alone
     chosen = choose_folders(listing.root, listing.names)
     seen = _look_at_all(listing, chosen, alone=alone)
     findings = [

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hfconvert.errors import Problem, UserError, source_problem
 from hfconvert.findings import Finding, warning
-from hfconvert.tensors.source import LocalFile
+from hfconvert.tensors.source import LocalFile, SourceFile
 
 MAX_FILES = 50_000
 
@@ -19,8 +19,9 @@ class Listing:
     """A folder, its files by their place in it, and what is to be said of what was passed over."""
 
     root: Path
-    files: tuple[LocalFile, ...]
+    files: tuple[SourceFile, ...]
     findings: tuple[Finding, ...] = ()
+    alone: bool = False  # one file was named, not a folder
 
     @property
     def names(self) -> list[str]:
@@ -37,7 +38,7 @@ def list_files(path: Path) -> Listing:
         if path.is_dir():
             return _folder(path)
         if path.is_file():
-            return Listing(path.parent, (LocalFile.of(path, path.name),))
+            return Listing(path.parent, (LocalFile.of(path, path.name),), alone=True)
     except OSError as error:
         raise UserError(_unreadable(path, error.strerror or str(error))) from error
     there = path.is_symlink() or path.exists()

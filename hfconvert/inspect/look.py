@@ -12,7 +12,7 @@ from hfconvert.readers.formats import read_file
 from hfconvert.readers.torch_archive import packing
 from hfconvert.readers.torch_found import BrokenFileError
 from hfconvert.readers.torch_sniff import DAMAGED, HEAD, Stranger, recognize
-from hfconvert.tensors.source import LocalFile, read
+from hfconvert.tensors.source import SourceFile, read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class Seen:
     words. `contents` are None where it was not opened, or could not be read: then `problems` say why.
     """
 
-    file: LocalFile
+    file: SourceFile
     role: Role
     format: str | None
     note: str = ""
@@ -33,7 +33,7 @@ class Seen:
     findings: tuple[Finding, ...] = ()
 
 
-def look(file: LocalFile, *, is_weights: bool, alone: bool, aside: str = "") -> Seen:
+def look(file: SourceFile, *, is_weights: bool, alone: bool, aside: str = "") -> Seen:
     """Look at a file. `is_weights` says that a conversion reads it; `alone` that it was named itself.
 
     `aside` says why a file of weights is left aside. What a file holds is read where it is weights, state of
@@ -82,7 +82,7 @@ def _worth_opening(name: str, head: bytes, stranger: Stranger | None) -> bool:
     return may_be_pickle(name) or pickled
 
 
-def _not_opened(file: LocalFile, role: Role, note: str, stranger: Stranger | None) -> Seen:
+def _not_opened(file: SourceFile, role: Role, note: str, stranger: Stranger | None) -> Seen:
     """A file beside the weights: a pointer is told for what it is, whatever its name."""
     if stranger is None:
         return Seen(file=file, role=role, format=None, note=note)
@@ -101,7 +101,7 @@ def _not_opened(file: LocalFile, role: Role, note: str, stranger: Stranger | Non
 
 
 def _unread(
-    file: LocalFile,
+    file: SourceFile,
     role: Role,
     note: str,
     stranger: Stranger | None,

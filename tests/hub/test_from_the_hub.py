@@ -11,9 +11,11 @@ from safetensors.torch import load_file
 
 from hfconvert.console import Console
 from hfconvert.errors import Exit, UserError
+from hfconvert.inspect.facts import inspect_files
 from hfconvert.recipe import parse
 from hfconvert.report.documents import plan_document, report_document
 from hfconvert.run import plan, run
+from hfconvert.sourcing import list_what
 from hfconvert.verify import verify
 from tests.hub.loopback.faults import Truncate
 from tests.hub.loopback.server import RunningHub
@@ -128,3 +130,12 @@ def test_a_conversion_on_a_branch_is_verified_against_its_source(
     weights[-1] ^= 1
     hub.push("owner/converted", {"model.safetensors": bytes(weights)})
     assert verify("owner/m", "owner/converted", None, Console(-1)).status == "failed"
+
+
+def test_a_repository_is_inspected_by_ranges(hub: RunningHub, repo: dict[str, bytes]) -> None:
+    document = inspect_files(list_what("owner/m"))
+    assert (document["kind"], document["format"]) == ("model", "torch")
+    assert document["totals"]["parameters"] == 4 * 512 * 1024
+    assert sorted(file["file"] for file in document["files"]) == sorted(repo)
+    assert document["safe"] is True
+    assert hub.log.sent() < 1_500_000
