@@ -213,7 +213,7 @@ def test_a_reader_that_fails_stops_everything(
 ) -> None:
     monkeypatch.setattr(module, "WORKERS", workers)
     monkeypatch.setattr(module, "BLOCK", 500)
-    shards, memory = _shards(_arrays(), 20_000, fails_at=fails_at)
+    shards, memory = _shards(_arrays(), fails_at=fails_at)
     before = threading.active_count()
     with pytest.raises(UserError, match="the file changed"):
         _run(shards, tmp_path)
