@@ -25,6 +25,9 @@ PROMPTS = (
     "Morgen wird das Wetter besser, sagte sie und schloss das Fenster.",
 )
 
+# Files that hold the vocabulary of a tokenizer.
+_VOCABULARIES = ("tokenizer.json", "*.model", "vocab.*", "*.tiktoken", "tekken.json", "merges.txt")
+
 Batch = dict[str, Any]  # keyword arguments of a forward: tensors by name
 
 
@@ -97,6 +100,8 @@ def _tokenised(folder: Path, prompts: Sequence[str], vocabulary: int) -> list[An
     import torch
     from transformers import AutoTokenizer
 
+    if not any(any(folder.glob(pattern)) for pattern in _VOCABULARIES):
+        raise InputsError("there is no tokenizer")  # transformers would make an empty one
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     ids = [torch.tensor([tokenizer(text)["input_ids"]]) for text in prompts]
     for one in ids:
