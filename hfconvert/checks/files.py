@@ -13,6 +13,7 @@ from typing import Any
 from hfconvert.checks.result import Check
 from hfconvert.checks.written import held_by
 from hfconvert.hashing import hash_file
+from hfconvert.readers.json_text import REMOVED
 from hfconvert.tensors.dtype import BY_CODE
 from hfconvert.tensors.source import LocalFile
 
@@ -75,7 +76,10 @@ def _rewriting_faults(source: LocalFile, changes: Changes, path: Path) -> Iterat
         target: Any = before
         for key in parents:
             target = target[key]
-        target[last] = value
+        if value is REMOVED:
+            target.pop(last, None)
+        else:
+            target[last] = value
     if json.dumps(before) != json.dumps(after):
         yield f"{source.name} differs from the source's by more than {_fields(changes)}"
 

@@ -11,7 +11,7 @@ from hfconvert.lora.naming import Naming
 from hfconvert.lora.settings import Settings
 from hfconvert.readers.contents import PickleFacts
 from hfconvert.tensors.lazy import LazyTensor
-from hfconvert.tensors.source import LocalFile
+from hfconvert.tensors.source import SourceFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Adapter:
     settings: Settings
     parts: tuple[Part, ...]
     shared: Mapping[str, LazyTensor]
-    files: tuple[LocalFile, ...]
+    files: tuple[SourceFile, ...]
     weight: float = 1.0
     components: Mapping[str, Settings] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from hfconvert.lora.changed_config import change_config
 from hfconvert.lora.identity import check_identity
 from hfconvert.lora.match import families_of, match
 from hfconvert.lora.nodes import Making, merged
+from hfconvert.lora.quantized import make_plain
 from hfconvert.lora.reading import Asked, open_adapter
 from hfconvert.lora.settle import Settled, State, settle
 from hfconvert.lora.terms import Term
@@ -84,7 +85,10 @@ def merge_adapters(checkpoint: Checkpoint, lora: Lora, setting: Setting, tally: 
     UserError with everything that is wrong with any of them.
     """
     adapters = tuple(_opened(lora, setting.where))
-    base = Base(checkpoint, setting.config, setting.ties)
+    plain = make_plain(
+        checkpoint, setting.config, lora.base_quantization, setting.source, setting.where
+    )
+    base = Base(plain.checkpoint, setting.config, setting.ties)
     found = [match(adapter, base, lora.peft_version) for adapter in adapters]
     raise_any(problem for one in found for problem in one.problems)
     identity = check_identity(adapters, lora.base, setting.source, setting.where)
@@ -100,19 +104,19 @@ def merge_adapters(checkpoint: Checkpoint, lora: Lora, setting: Setting, tally: 
     for dropped in gone:
         entries.pop(dropped.name)
     touched, targeted = families_of(found)
-    merges = Merges(
-        adapters, sums, touched, targeted, making.native, changed.values, settled.untied
-    )
+    config = {**plain.config, **changed.values}
+    merges = Merges(adapters, sums, touched, targeted, making.native, config, settled.untied)
     findings = (
         *(finding for adapter in adapters for finding in adapter.findings),
         *(finding for one in found for finding in one.findings),
         *(one for adapter in adapters for one in said_of_assets(adapter.label, adapter.root)),
+        *plain.findings,
         *identity,
         *settled.findings,
         *changed.findings,
         *_totals(sums, touched),
     )
-    return Result(checkpoint.with_entries(entries, *gone), merges, findings)
+    return Result(plain.checkpoint.with_entries(entries, *gone), merges, findings)
 
 
 def _opened(lora: Lora, where: Callable[..., str]) -> Iterator[Adapter]:

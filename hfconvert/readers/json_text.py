@@ -14,6 +14,13 @@ from typing import Any
 
 KeyPath = tuple[str, ...]
 
+
+class Removed:
+    """Stands for the value of a key that is to go."""
+
+
+REMOVED = Removed()
+
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder()
 
@@ -21,6 +28,7 @@ _DECODER = json.JSONDecoder()
 def replace_values(content: bytes, values: Mapping[KeyPath, Any]) -> bytes:
     """The text with the value at each path replaced; a key that its object lacks is added behind the last.
 
+    A key whose value is REMOVED goes, with the comma that belongs to it.
     `content` is valid JSON, an object at the top, in any encoding that JSON has; so is the result. Every
     path but its last key leads through objects that are there. ValueError where one is not.
     """
@@ -38,6 +46,7 @@ Edit = tuple[int, int, str]
 @dataclass(frozen=True, slots=True)
 class _Member:
     key: str
+    begin: int  # behind the brace or comma in front of it
     before: str  # the space in front of the key
     start: int  # of the value
     stop: int
@@ -57,7 +66,10 @@ def _edits(text: str, values: Mapping[KeyPath, Any]) -> Iterator[Edit]:
         if not objects:
             raise ValueError(f"no object at {path[:-1]}")
         for at in objects:
-            yield from _put(text, at, path[-1], json.dumps(value))
+            if value is REMOVED:
+                yield from _take(text, at, path[-1])
+            else:
+                yield from _put(text, at, path[-1], json.dumps(value))
 
 
 def _put(text: str, at: int, key: str, value: str) -> Iterator[Edit]:
@@ -74,6 +86,19 @@ def _put(text: str, at: int, key: str, value: str) -> Iterator[Edit]:
         yield at + 1, at + 1, f"{json.dumps(key)}: {value}"
 
 
+def _take(text: str, at: int, key: str) -> Iterator[Edit]:
+    """From behind the comma or brace before the key to the comma behind its value, or to the last before."""
+    members = list(_members(text, at))
+    for number, member in enumerate(members):
+        if member.key != key:
+            continue
+        if number + 1 < len(members):
+            yield member.begin, members[number + 1].begin, ""
+        else:
+            begin = members[number - 1].stop if number else member.begin
+            yield begin, member.stop, ""
+
+
 def _members(text: str, at: int) -> Iterator[_Member]:
     """The members of the object that begins at a position."""
     position = at + 1
@@ -84,7 +109,7 @@ def _members(text: str, at: int) -> Iterator[_Member]:
         key, colon = _DECODER.raw_decode(text, key_at)
         start = _skip(text, _skip(text, colon) + 1)
         _, stop = _DECODER.raw_decode(text, start)
-        yield _Member(key, text[position:key_at], start, stop)
+        yield _Member(key, position, text[position:key_at], start, stop)
         comma = _skip(text, stop)
         if text[comma] == "}":
             return
