@@ -29,8 +29,9 @@ def with_adapters(model: Any, adapters: Sequence[Mapping[str, Any]]) -> Any:
 
 def _weigh(wrapped: Any, name: str, weight: float) -> None:
     """Scale the update of one adapter: `scaling` of its LoRA layers."""
-    layers = [module for module in wrapped.modules() if name in getattr(module, "scaling", {})]
+    scales = [getattr(module, "scaling", None) for module in wrapped.modules()]
+    layers = [scale for scale in scales if isinstance(scale, dict) and name in scale]
     if not layers:
         raise InputsError(f"an adapter with weight {weight} is of a kind that has no scale")
-    for layer in layers:
-        layer.scaling[name] *= weight
+    for scale in layers:
+        scale[name] *= weight
