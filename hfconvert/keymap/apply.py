@@ -11,7 +11,9 @@ from hfconvert.findings import info
 from hfconvert.keymap.applied import Applied, StepFunction, Where
 from hfconvert.keymap.coverage import check_coverage
 from hfconvert.keymap.elements import lost_parts
+from hfconvert.keymap.families.registry import of_transformers
 from hfconvert.keymap.families.resolve import Values, resolve
+from hfconvert.keymap.families.table import AT_RUN_TIME
 from hfconvert.keymap.family import family
 from hfconvert.keymap.fold import listed
 from hfconvert.keymap.move import invalid
@@ -57,6 +59,8 @@ def step_function(step: StepModel, where: Where, values: Values = NOTHING) -> St
     """The function of one step; `where` gives positions below it. UserError where its text is wrong."""
     if isinstance(step, Family):
         below = partial(where, step.name)
+        if step.family.name in AT_RUN_TIME:
+            return of_transformers(step.family, values, below)
         return family(resolve(step.family, values, below), below)
     if step.name not in STEPS:
         raise UserError(_not_built(step.name, where(step.name)))

@@ -49,7 +49,7 @@ def remade(
     for making in makings:
         entries = [checkpoint[name] for name in making.taken]
         try:
-            tensors = make([_plain(entry.tensor) for entry in entries], making)
+            tensors = make([plain(entry.tensor) for entry in entries], making)
         except UnfitError as error:
             unfit.setdefault(error.beats, []).append(making.taken[0])
             continue
@@ -71,6 +71,19 @@ def merged_steps(entries: Iterable[Entry]) -> tuple[str, ...]:
 def merged_sources(entries: Iterable[Entry]) -> tuple[str, ...]:
     """The source tensors that several tensors come from, each once, in order."""
     return tuple(dict.fromkeys(chain.from_iterable(entry.sources for entry in entries)))
+
+
+def plain(tensor: LazyTensor) -> LazyTensor:
+    """The tensor, when its elements can be told apart. UserError where it is unreadable."""
+    if isinstance(tensor, Unreadable):
+        raise UserError(tensor.problem)
+    if tensor.spec.dtype.kind == "packed":
+        raise UnfitError(
+            f"{tensor.spec.dtype} packs several elements into a byte: it cannot be rearranged",
+            why="the weights are quantised, and their layout is that of the library that packed them",
+            do="leave them out of the pattern, or convert the checkpoint that was quantised",
+        )
+    return tensor
 
 
 def _exchanged(
@@ -99,19 +112,6 @@ def _derived(
 ) -> Iterator[Entry]:
     sources, steps = merged_sources(entries), (*merged_steps(entries), label)
     return (Entry(tensor, sources, steps) for tensor in tensors)
-
-
-def _plain(tensor: LazyTensor) -> LazyTensor:
-    """The tensor, when its elements can be told apart. UserError where it is unreadable."""
-    if isinstance(tensor, Unreadable):
-        raise UserError(tensor.problem)
-    if tensor.spec.dtype.kind == "packed":
-        raise UnfitError(
-            f"{tensor.spec.dtype} packs several elements into a byte: it cannot be rearranged",
-            why="the weights are quantised, and their layout is that of the library that packed them",
-            do="leave them out of the pattern, or convert the checkpoint that was quantised",
-        )
-    return tensor
 
 
 def _unfit(found: Mapping[tuple[str, str, str], Sequence[str]], subject: str) -> Iterator[Problem]:

@@ -12,6 +12,7 @@ from hfconvert.errors import Problem, raise_any, recipe_problem
 from hfconvert.findings import Finding, info
 from hfconvert.keymap.applied import Where
 from hfconvert.keymap.families.table import (
+    AT_RUN_TIME,
     FamilyTable,
     Group,
     OptionModel,
@@ -195,7 +196,7 @@ def canonical(
     found = []
     for number, step in enumerate(key_map):
         document = step.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        if isinstance(step, Family):
+        if isinstance(step, Family) and step.family.name not in AT_RUN_TIME:
             resolved = resolve(step.family, values, partial(where, "key_map", number, "family"))
             document["steps"] = [
                 inner.model_dump(mode="json", by_alias=True) for inner in resolved.steps
