@@ -13,8 +13,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from hfconvert import making as module
 from hfconvert import recipe as recipes
-from hfconvert import run as module
 from hfconvert.console import Console
 from hfconvert.errors import Exit, UserError
 from hfconvert.prove import prove

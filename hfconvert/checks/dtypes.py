@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 
 from hfconvert.checks.result import Check
-from hfconvert.checks.written import held_by
+from hfconvert.checks.written import Written
 from hfconvert.keymap.fold import fold, unfold
 from hfconvert.tensors.tally import Loss
 
@@ -17,7 +16,7 @@ _NORM = re.compile(r"norm|(^|\.)(ln|bn)[_.\d]|(^|\.)ln_f\.", re.IGNORECASE)
 
 
 def check_dtypes(
-    files: Iterable[Path],
+    files: Iterable[Written],
     expected: Mapping[str, str],
     before: Mapping[str, str],
     losses: Mapping[str, Loss],
@@ -27,7 +26,7 @@ def check_dtypes(
     `before` is the dtype of every tensor in the source. What is measured is the count of tensors by kind of
     module (embedding, norm, body) and dtype, in source and result.
     """
-    written = {name: held.code for path in files for name, held in held_by(path).items()}
+    written = {name: held.code for one in files for name, held in one.held.items()}
     faults = [
         f"{name}: the recipe says {code}, written is {written.get(name)}"
         for name, code in expected.items()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hfconvert.checks.result import Check
-from hfconvert.checks.written import held_by
+from hfconvert.checks.written import Held, Written, held_by
 from hfconvert.hashing import hash_file
 from hfconvert.readers.json_text import REMOVED
 from hfconvert.tensors.dtype import BY_CODE
@@ -30,11 +30,13 @@ def check_files(
     rewritten: Sequence[tuple[LocalFile, Changes]],
     written: Iterable[str],
     folder: Path,
+    gone: Iterable[Written] = (),
 ) -> Check:
     """Compare every copied file with its source by sha256, and every rewritten one value by value.
 
-    `written` are the files that come from no file of the source: weights and their index. Faults are a file
-    too many or too few, too, and a dtype in `config.json` that no floating tensor has.
+    `written` are the files that come from no file of the source: weights and their index; `gone` are weights
+    that lie in the folder no more. Faults are a file too many or too few, too, and a dtype in `config.json`
+    that no floating tensor has.
     """
     weights = list(written)
     known = {*(one.name for one in copies), *(one.name for one, _ in rewritten), *weights}
@@ -48,7 +50,8 @@ def check_files(
     ]
     for source, changes in rewritten:
         faults += _rewriting_faults(source, changes, folder / source.name)
-    faults += _config_faults(folder, [name for name in weights if name.endswith(".safetensors")])
+    headers = [held_by(folder / name) for name in weights if name.endswith(".safetensors")]
+    faults += _config_faults(folder, [*headers, *(one.held for one in gone)])
     return Check(
         "files",
         "fail" if faults else "pass",
@@ -84,7 +87,7 @@ def _rewriting_faults(source: LocalFile, changes: Changes, path: Path) -> Iterat
         yield f"{source.name} differs from the source's by more than {_fields(changes)}"
 
 
-def _config_faults(folder: Path, weights: Iterable[str]) -> Iterator[str]:
+def _config_faults(folder: Path, headers: Iterable[Mapping[str, Held]]) -> Iterator[str]:
     path = folder / "config.json"
     if not path.is_file():
         return
@@ -94,7 +97,7 @@ def _config_faults(folder: Path, weights: Iterable[str]) -> Iterator[str]:
         return
     if any(("quant" in key or "compress" in key) and value for key, value in config.items()):
         return
-    stored = set(_floats(folder / name for name in weights))
+    stored = set(_floats(headers))
     for field, value in _said(config, ()):
         name = value.removeprefix("torch.")
         name = _SAME.get(name, name)
@@ -111,10 +114,10 @@ def _said(config: Mapping[str, Any], path: KeyPath) -> Iterator[tuple[KeyPath, s
             yield from _said(value, (*path, key))
 
 
-def _floats(files: Iterable[Path]) -> Iterator[str]:
-    """torch's names of the floating types in the headers of these files."""
-    for path in files:
-        for held in held_by(path).values():
+def _floats(headers: Iterable[Mapping[str, Held]]) -> Iterator[str]:
+    """torch's names of the floating types in these headers."""
+    for header in headers:
+        for held in header.values():
             dtype = BY_CODE[held.code]
             if dtype.kind == "float" and dtype.torch:
                 yield dtype.torch

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hfconvert.checks.result import Check
 from hfconvert.checks.ties import Restored, tie_faults
-from hfconvert.checks.written import Held, header_of, held_by
+from hfconvert.checks.written import Held, Written
 from hfconvert.tensors.lazy import TensorSpec
 
 Expected = Mapping[str, tuple[str, TensorSpec]]  # name to file and spec
@@ -16,28 +16,29 @@ Expected = Mapping[str, tuple[str, TensorSpec]]  # name to file and spec
 
 def check_names(
     expected: Expected,
-    files: Mapping[str, Path],
+    files: Mapping[str, Written],
     index: Path | None,
     ties: Sequence[Restored] = (),
     config: Path | None = None,
 ) -> Check:
     """Compare name, shape and dtype of every tensor with the plan, and index with headers both ways.
 
-    `files` are the written files by their final names, `index` the written index if there is one. Of every
+    `files` are the written files by their final names, as they were opened afresh, `index` the written index if there is one. Of every
     tie, the name that was left out has to come back from the one that is stored; `config` is the written
     configuration.
     """
     found: dict[str, tuple[str, str, tuple[int, ...]]] = {}
     faults: list[str] = []
     stored = 0
-    for file, path in files.items():
-        ours = header_of(path, file)
+    for file, written in files.items():
+        ours = written.header
+        faults += written.faults
         if isinstance(ours, str):
             faults.append(ours)
             continue
         if {
             entry.name: Held(entry.spec.dtype.code, entry.spec.shape) for entry in ours.entries
-        } != (held_by(path)):
+        } != written.held:
             faults.append(f"{file}: the safetensors library reads its header differently")
         if (ours.metadata or {}).get("format") != "pt":
             faults.append(f"{file}: its metadata lacks format: pt")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hfconvert.checks.tensors import first_difference
-from hfconvert.checks.written import header_of
+from hfconvert.checks.written import Written
 from hfconvert.tensors.header import HeaderEntry
 from hfconvert.tensors.lazy import LazyTensor
 from hfconvert.tensors.source import LocalFile
@@ -33,9 +33,12 @@ class Restored(NamedTuple):
 
 
 def tie_faults(
-    ties: Iterable[Restored], files: Mapping[str, Path], config: Path | None
+    ties: Iterable[Restored], files: Mapping[str, Written], config: Path | None
 ) -> tuple[str, ...]:
-    """Why a reload would not restore what was left out; empty where it would. Opens the files afresh."""
+    """Why a reload would not restore what was left out; empty where it would.
+
+    Values are compared in files that still lie on this disk.
+    """
     known = tuple(ties)
     stored = _stored(files) if known else {}
     untied = config is not None and _says_untied(config)
@@ -43,7 +46,7 @@ def tie_faults(
 
 
 def _faults(
-    tie: Restored, stored: Mapping[str, tuple[LocalFile, HeaderEntry]], *, untied: bool
+    tie: Restored, stored: Mapping[str, tuple[LocalFile | None, HeaderEntry]], *, untied: bool
 ) -> Iterator[str]:
     if tie.kept not in stored:
         yield f"{tie.dropped} was left out for {tie.kept}, which is not stored"
@@ -52,9 +55,9 @@ def _faults(
         yield f"{tie.dropped} is stored though it was to be left out for {tie.kept}"
     if untied and _EMBEDDING.search(tie.kept) and not _EMBEDDING.search(tie.dropped):
         yield f"{tie.dropped} was left out for {tie.kept}, but config.json says that they are untied"
-    if tie.tensor is None:
-        return
     file, entry = stored[tie.kept]
+    if tie.tensor is None or file is None:
+        return
     if entry.spec.shape != tie.tensor.spec.shape:
         yield f"{tie.dropped} is {tie.tensor.spec} in the source, {tie.kept} is {entry.spec}"
         return
@@ -63,13 +66,14 @@ def _faults(
         yield f"{tie.kept} does not hold the values of {tie.dropped}: first at {at}"
 
 
-def _stored(files: Mapping[str, Path]) -> dict[str, tuple[LocalFile, HeaderEntry]]:
-    headers = {file: header_of(path, file) for file, path in files.items()}
+def _stored(
+    files: Mapping[str, Written],
+) -> dict[str, tuple[LocalFile | None, HeaderEntry]]:
     return {
-        entry.name: (LocalFile.of(files[file], file), entry)
-        for file, header in headers.items()
-        if not isinstance(header, str)  # the check of the names says so
-        for entry in header.entries
+        entry.name: (LocalFile.of(one.path, file) if one.path else None, entry)
+        for file, one in files.items()
+        if not isinstance(one.header, str)  # the check of the names says so
+        for entry in one.header.entries
     }
 
 

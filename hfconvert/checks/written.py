@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +19,25 @@ class Held(NamedTuple):
 
     code: str
     shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A written file as it was found: its header by the strict parser of hfconvert, or why there is none, and
+    its tensors by the safetensors library.
+
+    `path` is None where it lies on this disk no more; `faults` were found of its ties while it did.
+    """
+
+    header: Header | str
+    held: Mapping[str, Held]
+    path: Path | None
+    faults: tuple[str, ...] = ()
+
+
+def open_written(path: Path, file: str) -> Written:
+    """Open a file afresh; `file` is its final name, for messages."""
+    return Written(header_of(path, file), held_by(path), path)
 
 
 def header_of(path: Path, file: str) -> Header | str:

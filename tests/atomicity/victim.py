@@ -17,11 +17,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hfconvert import cli, run
+from hfconvert import cli, making, run
 from hfconvert.inspect import facts
 from hfconvert.report import documents, text
 
-PRELOADED = (facts, documents, text)  # so that a child imports nothing
+PRELOADED = (facts, documents, run, text)  # so that a child imports nothing
 ACTS = ("pwrite", "fsync", "rename", "mkdir", "unlink", "rmdir")
 WRITES = ("pwrite", "fsync")
 
@@ -75,7 +75,7 @@ def child(order: dict[str, Any], report: int) -> None:
     if "limit" in order:  # bytes that a file may have
         resource.setrlimit(resource.RLIMIT_FSIZE, (order["limit"], order["limit"]))
     if order.get("blind"):
-        run.check_space = lambda *_: None  # type: ignore[attr-defined]  # as if another filled the disk
+        making.check_space = lambda *_: None  # type: ignore[attr-defined]  # as if another filled the disk
     acts = Acts(order)
     for name in ACTS:
         acts.wrap(name)

@@ -18,6 +18,7 @@ from hfconvert.checks.names import check_names
 from hfconvert.checks.result import Check
 from hfconvert.checks.tensors import NOTHING, compare_file, tensors_check
 from hfconvert.checks.ties import Restored
+from hfconvert.checks.written import Written, open_written
 from hfconvert.execute import execute
 from hfconvert.shards import Shard, shard_files
 from hfconvert.tensors.checkpoint import found
@@ -42,8 +43,9 @@ class Result:
     index: Path
 
     @property
-    def paths(self) -> dict[str, Path]:
-        return {shard.file: self.folder / shard.file for shard in self.shards}
+    def files(self) -> dict[str, Written]:
+        names = (shard.file for shard in self.shards)
+        return {name: open_written(self.folder / name, name) for name in names}
 
     def names(self, ties: tuple[Restored, ...] = (), config: Path | None = None) -> Check:
         expected = {
@@ -51,7 +53,7 @@ class Result:
             for shard in self.shards
             for placed in shard.tensors
         }
-        return check_names(expected, self.paths, self.index, ties, config)
+        return check_names(expected, self.files, self.index, ties, config)
 
     def values(self) -> Check:
         compared = NOTHING
@@ -62,7 +64,7 @@ class Result:
 
     def dtypes(self) -> Check:
         codes = {name: tensor.spec.dtype.code for name, tensor in self.tensors.items()}
-        return check_dtypes(self.paths.values(), codes, codes, {})
+        return check_dtypes(self.files.values(), codes, codes, {})
 
 
 def _made(folder: Path) -> Result:
@@ -298,7 +300,7 @@ def test_an_index_that_is_none_is_found(made: Result, content: bytes | None) -> 
 
 
 def test_one_name_in_two_files_is_found(made: Result) -> None:
-    first, second = sorted(made.paths.values())[:2]
+    first, second = sorted(made.folder / name for name in made.files)[:2]
     second.write_bytes(first.read_bytes())
     check = made.names()
     assert check.status == "fail"

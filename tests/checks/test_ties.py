@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from hfconvert.checks.ties import Restored, tie_faults
+from hfconvert.checks.written import open_written
 from hfconvert.tensors.header import read_header
 from hfconvert.tensors.lazy import LazyTensor
 from hfconvert.tensors.leaf import Leaf
@@ -33,7 +34,7 @@ def faults(
     if config is not None:
         (tmp_path / "config.json").write_text(json.dumps(config))
     tie = Restored(EMBED, HEAD, lazy(tmp_path / "source.safetensors", HEAD))
-    files = {"written.safetensors": tmp_path / "written.safetensors"}
+    files = {"written": open_written(tmp_path / "written.safetensors", "written")}
     return tie_faults([tie], files, tmp_path / "config.json" if config is not None else None)
 
 
@@ -94,5 +95,5 @@ def test_a_configuration_that_contradicts(
 
 def test_without_values_only_names_are_held(tmp_path: Path, weight: torch.Tensor) -> None:
     save_file({EMBED: weight * 2}, tmp_path / "written.safetensors")
-    files = {"written.safetensors": tmp_path / "written.safetensors"}
+    files = {"written": open_written(tmp_path / "written.safetensors", "written")}
     assert tie_faults([Restored(EMBED, HEAD, None)], files, None) == ()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from hfconvert import __version__, execute, run
+from hfconvert import __version__, execute, making
 from hfconvert.errors import Exit
 
 Command = Callable[..., Any]
@@ -143,7 +143,7 @@ def test_an_interrupt_keeps_the_work(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(run, "prove", interrupted)
+        patch.setattr(making, "prove", interrupted)
         said = command("run", recipe)
     assert said.code == Exit.INTERRUPTED
     assert "run again to go on" in said.err

@@ -1,0 +1,278 @@
+"""From a plan to a proven folder: make, check, hand over. Nothing half-made is left under a final name."""
+
+from __future__ import annotations
+
+import errno
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hfconvert.checks.result import Check
+from hfconvert.console import Console
+from hfconvert.digest import Identity, Remembered, identify, identifying, remembered, unknown_bytes
+from hfconvert.errors import (
+    Problem,
+    UserError,
+    raise_any,
+    recipe_problem,
+    resource_problem,
+    values_problem,
+)
+from hfconvert.findings import Finding
+from hfconvert.logits import prove_logits
+from hfconvert.machine import peak_memory_bytes, versions
+from hfconvert.making import Result, make
+from hfconvert.models import Allowed, prove_architecture
+from hfconvert.plan import Plan
+from hfconvert.readers.torch_checksums import looking_for_flips
+from hfconvert.readers.torch_found import Checksum
+from hfconvert.recipe import Recipe
+from hfconvert.report.documents import report_document
+from hfconvert.report.model import Output, Report, Status
+from hfconvert.tensors.source import SourceFile
+from hfconvert.work import (
+    RECORD,
+    Journal,
+    check_free,
+    hand_over,
+    read_record,
+    work_folder,
+    write_file,
+)
+
+# Local sources above this size are hashed only where their values are read twice anyway: hashing costs as
+# much time as copying.
+QUICK_HASH_BYTES = 64 << 20
+
+Maker = Callable[[Plan, Path, Journal, Recipe, Console], Result]
+
+
+class ChecksFailedError(Exception):
+    """A check failed: the work folder goes, nothing is handed over. Carries the report that says so."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__("a check failed")
+        failed = tuple(
+            _failed(check).finding() for check in report.checks if check.status == "fail"
+        )
+        self.report = replace(
+            report, status="failed", output=None, findings=report.findings + failed
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be converted: a recipe with its plan, where the result goes, and when the run began."""
+
+    recipe: Recipe
+    plan: Plan
+    output: Path
+    allowed: Allowed
+    started: float
+
+    def report(self, status: Status, planned: Plan, made: Result | None = None) -> Report:
+        """The report of the run at this moment."""
+        return make_report(status, planned, self.output, self.started, made)
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """Every file made and proved, in the work folder; its report, and what identifies the source."""
+
+    folder: Path
+    report: Report
+    identities: tuple[Identity, ...]
+
+
+def convert(asked: Asked, console: Console) -> Report:
+    """Make the output folder, or say that it is up to date.
+
+    UserError where it cannot be done; ChecksFailedError, with the report, where the result is not right.
+    """
+    earlier = up_to_date(asked.plan, asked.output)
+    if earlier is not None:
+        made = Result(recorded_outputs(read_record(asked.output)), ())
+        return asked.report("up-to-date", earlier, made)
+    check_free(asked.output, asked.recipe.position("output", "path"))
+    with converting(asked, console, make) as done:
+        write_record(done.folder, done.report, done.identities)
+        hand_over(done.folder, asked.output)
+    return done.report
+
+
+@contextmanager
+def converting(asked: Asked, console: Console, maker: Maker) -> Iterator[Converted]:
+    """Make and prove everything in a work folder, which is the caller's within the block.
+
+    The folder is removed where anything fails within. Errors as for `convert`.
+    """
+    recipe, planned = asked.recipe, asked.plan
+    where = recipe.position("output", "path")
+    loadable = prove_architecture(planned, recipe, asked.allowed)
+    fits = _and(Result((), ()), (loadable.check,), loadable.findings, loadable.versions)
+    if fits.failed:
+        raise ChecksFailedError(asked.report("failed", planned, fits))
+    with (
+        _disk_errors(asked.output, where),
+        work_folder(asked.output, planned.key, where) as (folder, journal),
+        identifying(_hashed(planned, recipe), known_files(planned)) as identities,
+        looking_for_flips(_checksums(planned, recipe)) as flips,
+    ):
+        made = maker(planned, folder, journal, recipe, console)
+        made = _and(made, (loadable.check,), loadable.findings, loadable.versions)
+        if not made.failed:
+            outcomes = prove_logits(planned, recipe, folder, asked.allowed, made.checks)
+            made = _and(made, outcomes.checks, outcomes.findings, outcomes.versions)
+        raise_any(flips.result())
+        finished = planned.identified(identities.result())
+        for file in planned.files:
+            file.check_unchanged()
+        report = asked.report("converted", finished, made)
+        if made.failed:
+            raise ChecksFailedError(report)
+        yield Converted(folder, report, identities.result())
+
+
+def _hashed(planned: Plan, recipe: Recipe) -> tuple[SourceFile, ...]:
+    """The files to hash for the digest: none where that would cost more than the recipe asks for."""
+    unknown = unknown_bytes(planned.files, known_files(planned))
+    return (
+        () if recipe.validation.tensors == "off" and unknown > QUICK_HASH_BYTES else planned.files
+    )
+
+
+def known_files(planned: Plan, record: Mapping[str, Any] | None = None) -> Remembered:
+    """The content of files as the Hub or an earlier run recorded it."""
+    return {**remembered(record), **(planned.origin.known if planned.origin else {})}
+
+
+def _checksums(planned: Plan, recipe: Recipe) -> tuple[Checksum, ...]:
+    """Those that the source records of itself, where the recipe asks for every value."""
+    return planned.checksums if recipe.validation.tensors == "full" else ()
+
+
+def output_path(recipe: Recipe, planned: Plan) -> Path:
+    """The output folder: the recipe's, else `./<source name>-<dtype>`, with `-merged` after a merge."""
+    if recipe.output.path is not None:
+        return recipe.output.path
+    source = Path(planned.path).resolve()
+    name = source.name if source.is_dir() else source.stem
+    if planned.origin is not None:
+        name = planned.origin.repo.rpartition("/")[2]
+    merged = "-merged" if planned.merges.adapters else ""
+    return Path(f"{name}-{planned.main_dtype}{merged}")
+
+
+def up_to_date(planned: Plan, output: Path) -> Plan | None:
+    """The plan with its digest where the output folder is the result of the very same plan."""
+    record = read_record(output)
+    outputs = recorded_outputs(record)
+    if record is None or any(_size(output / one.file) != one.size for one in outputs):
+        return None
+    if record.get("plan") == planned.key:
+        return replace(planned, digest=record.get("digest"))
+    identified = planned.identified(identify(planned.files, known_files(planned, record)))
+    return identified if identified.digest == record.get("digest") else None
+
+
+def recorded_outputs(record: Mapping[str, Any] | None) -> tuple[Output, ...]:
+    """The files that an earlier run recorded; none where the record is of another form."""
+    try:
+        items = record["report"]["outputs"] if record else ()
+        return tuple(Output(item["file"], item["size"], item["sha256"]) for item in items)
+    except (KeyError, TypeError):
+        return ()
+
+
+def _size(path: Path) -> int | None:
+    return path.stat().st_size if path.is_file() else None
+
+
+def write_record(folder: Path, report: Report, identities: tuple[Identity, ...]) -> None:
+    """Write `hfconvert.json`: the digest, the report, and the hashes of local files to know them again."""
+    document = {
+        "digest": report.digest,
+        "plan": report.plan.key if report.plan else None,
+        "report": report_document(report),
+        "files": [identity.as_json() for identity in identities],
+    }
+    write_file(folder / RECORD, (json.dumps(document, indent=2) + "\n").encode())
+
+
+def make_report(
+    status: Status, planned: Plan, output: Path, started: float, made: Result | None = None
+) -> Report:
+    """The report of a run at this moment."""
+    return Report(
+        status=status,
+        plan=planned,
+        output=str(output),
+        digest=planned.digest,
+        outputs=made.outputs if made else (),
+        checks=made.checks if made else (),
+        findings=planned.findings + (made.findings if made else ()),
+        opening=made.opening if made else None,
+        versions={**versions(), **(made.versions if made else {})},
+        seconds=time.perf_counter() - started,
+        peak_memory_bytes=peak_memory_bytes(),
+    )
+
+
+def _and(
+    made: Result,
+    checks: tuple[Check, ...],
+    findings: tuple[Finding, ...],
+    used: Mapping[str, str],
+) -> Result:
+    return replace(
+        made,
+        checks=(*made.checks, *checks),
+        findings=(*made.findings, *findings),
+        versions={**made.versions, **used},
+    )
+
+
+def _failed(check: Check) -> Problem:
+    what = f"the check `{check.name}` failed: {check.detail}"
+    why = "what was written differs from what was planned or read"
+    do = "keep the source; report this with the log, or look at the disk"
+    if check.name == "architecture":
+        why = "names or shapes are not those of the class that config.json names"
+        do = "mend the names with key_map, or config.json; validate.architecture: off converts all the same"
+    elif check.name == "dtypes" and check.measured.get("overflow"):
+        why = "the dtype cannot hold numbers that large; they would become infinite"
+        do = "cast to bfloat16, or keep these wider: dtype: {default: ..., rules: {NAME: float32}}"
+    return values_problem(what, why=why, do=do, check=check.name)
+
+
+@contextmanager
+def _disk_errors(output: Path, where: str) -> Iterator[None]:
+    """Errors of writing, as problems: what is full or too large is exit 5, all else exit 2."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise UserError(_full(output, error)) from error
+        raise UserError(_unwritable(output, error, where)) from error
+
+
+def _full(output: Path, error: OSError) -> Problem:
+    return resource_problem(
+        f"the disk takes no more: {error.strerror}; what was written of the output has been removed",
+        why="something else filled the disk, or a quota or limit is smaller than the disk",
+        do="free some space, or choose an output on another disk",
+        subject=str(output),
+    )
+
+
+def _unwritable(output: Path, error: OSError, where: str) -> Problem:
+    return recipe_problem(
+        f"the output {output} cannot be written: {error.strerror or error}",
+        why="the disk or its permissions do not allow it",
+        do="choose another output",
+        subject=where,
+    )
