@@ -21,6 +21,12 @@ class Content:
         return f"{self.kind}:{self.digest}"
 
 
+def git_id(content: bytes) -> str:
+    """The id that git gives a small file: sha1 over "blob <size>", a zero byte and the content."""
+    head = b"blob %d\0" % len(content)
+    return hashlib.sha1(head + content, usedforsecurity=False).hexdigest()
+
+
 def matches(path: Path, size: int, content: Content) -> bool:
     """Whether a local file has that size and content; the content is read only when the size fits.
 
