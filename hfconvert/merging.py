@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from hfconvert.decide import Decided
+from hfconvert.errors import Problem, UserError, recipe_problem
+from hfconvert.findings import Finding, warning
+from hfconvert.lora.alone import convert_alone, is_adapter
 from hfconvert.lora.apply import Merges, Result, Setting, merge_adapters
 from hfconvert.lora.assets import adapter_assets
 from hfconvert.lora.embeddings import implied_ties
+from hfconvert.lora.full_checkpoint import base_part, holds_both
+from hfconvert.lora.settings import ADAPTER_CONFIG
+from hfconvert.readers.load import Found
 from hfconvert.recipe import Recipe
+from hfconvert.shards import TextFile
+from hfconvert.tensors.checkpoint import Checkpoint
 from hfconvert.tensors.source import LocalFile
 from hfconvert.tensors.tally import Tally
 
@@ -38,6 +47,60 @@ def merge(
 def with_assets(copied: Iterable[LocalFile], merges: Merges) -> tuple[LocalFile, ...]:
     """The side files of the base, with tokenizer and template of the adapters that bring their own."""
     files = {file.name: file for file in copied}
+    if merges.adapters:
+        files.pop(ADAPTER_CONFIG, None)  # what is merged is no adapter any more
     for adapter in merges.adapters:
         files |= {file.name: file for file in adapter_assets(adapter.root)}
     return tuple(files[name] for name in sorted(files))
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A source before its key map: an adapter by itself, a base with its adapter in place, or neither.
+
+    `texts` are files that are written beside the weights, `stem` the name that they get, if another.
+    """
+
+    checkpoint: Checkpoint
+    texts: tuple[TextFile, ...] = ()
+    stem: str = ""
+    findings: tuple[Finding, ...] = ()
+
+
+def begin(recipe: Recipe, found: Found) -> Begun:
+    """Tell adapters from models.
+
+    UserError (exit 2) where base and adapter were swapped, or an adapter's configuration cannot be rebuilt.
+    """
+    both = holds_both(found.checkpoint)
+    alone = not both and is_adapter(found.checkpoint)
+    if recipe.lora is not None:
+        if alone:
+            raise UserError(_swapped(found, recipe.position("lora", "adapters")))
+        return Begun(base_part(found.checkpoint)) if both else Begun(found.checkpoint)
+    if both:
+        return Begun(found.checkpoint, findings=(_not_merged(found),))
+    if not alone:
+        return Begun(found.checkpoint)
+    adapter = convert_alone(found, renames=recipe.key_map is None)
+    texts = (TextFile(ADAPTER_CONFIG, adapter.config),) if adapter.config else ()
+    return Begun(adapter.checkpoint, texts, adapter.stem, adapter.findings)
+
+
+def _swapped(found: Found, where: str) -> Problem:
+    return recipe_problem(
+        f"the source {found.root} holds an adapter, and no model to merge into",
+        why="base and adapter were swapped",
+        do="give the base as the source, and the adapter under lora.adapters",
+        subject=where,
+        check="lora",
+    )
+
+
+def _not_merged(found: Found) -> Finding:
+    return warning(
+        "lora",
+        str(found.root),
+        "holds a base with its adapter in place; the names stay as they are, and nothing is merged",
+        "name this path under lora.adapters too, and the two are merged",
+    )

@@ -22,7 +22,7 @@ from hfconvert.keymap.coverage import check_coverage
 from hfconvert.keymap.families.resolve import Values, canonical
 from hfconvert.lora.apply import Merges
 from hfconvert.machine import collection_paused
-from hfconvert.merging import merge, with_assets
+from hfconvert.merging import begin, merge, with_assets
 from hfconvert.readers.assets import AssetFolder, Assets, gather, missing_assets
 from hfconvert.readers.config import read_config
 from hfconvert.readers.contents import PickleFacts
@@ -139,7 +139,8 @@ def make_plan(recipe: Recipe, origin: Origin | None = None) -> Plan:
     config = read_config(assets.config.path.parent) if assets.config else None
     recipe = filled(recipe, config, found.args)
     values = Values(config or {}, found.args)
-    applied = apply(found.checkpoint, recipe.key_map or (), recipe.position, values)
+    begun = begin(recipe, found)
+    applied = apply(begun.checkpoint, recipe.key_map or (), recipe.position, values)
     check_coverage(found.checkpoint, applied.checkpoint)
     decided = decide(applied, config)
     raise_any([*_unreadable(decided.checkpoint), *lost_ties(applied.checkpoint, config)])
@@ -158,13 +159,14 @@ def make_plan(recipe: Recipe, origin: Origin | None = None) -> Plan:
     ties = tuple(tie for tie in decided.ties if tie.dropped not in merged.merges.untied)
     shards, texts, oversize = shard_files(
         casts.checkpoint,
-        _stem(recipe, found, config),
+        begun.stem or _stem(recipe, found, config),
         recipe.output.max_shard_size,
         {**found.metadata, "format": "pt"},
     )
     findings = (
         *(origin.findings if origin else ()),
         *found.findings,
+        *begun.findings,
         *applied.findings,
         *decided.findings,
         *merged.findings,
@@ -182,7 +184,7 @@ def make_plan(recipe: Recipe, origin: Origin | None = None) -> Plan:
         sources=tuple(file.source for file in found.files),
         pickles=(*_pickles(found), *(one for a in merged.merges.adapters for one in a.pickles)),
         shards=shards,
-        texts=texts,
+        texts=(*texts, *begun.texts),
         copies=tuple(
             file
             for file in with_assets(assets.copied, merged.merges)

@@ -10,6 +10,7 @@ from hfconvert.errors import Problem, UserError, raise_any, recipe_problem, sour
 from hfconvert.findings import Finding
 from hfconvert.keymap.fold import listed
 from hfconvert.lora.adapter import Adapter, Part
+from hfconvert.lora.full_checkpoint import holds_both, own_names
 from hfconvert.lora.kohya import is_kohya, parse_kohya
 from hfconvert.lora.naming import Key, Naming, by_module, naming_of, parse_names
 from hfconvert.lora.rebuild import Known, rebuild_settings
@@ -44,7 +45,7 @@ def open_adapter(asked: Asked) -> Adapter:
     raise_any(_sizeless(tensors, label))
     naming: Naming = "kohya" if is_kohya(names) else naming_of(names)
     keys = parse_kohya(names) if naming == "kohya" else parse_names(names, naming)
-    shared, parts = _parts(keys, tensors)
+    shared, parts = parts_of(keys, tensors)
     known = Known(parts, naming, found.metadata, asked.alpha, label, asked.where_alpha)
     settings, findings, files = _settings(found, known)
     return Adapter(
@@ -65,6 +66,25 @@ def open_adapter(asked: Asked) -> Adapter:
     )
 
 
+def parts_of(
+    keys: Mapping[str, Key], tensors: Mapping[str, LazyTensor]
+) -> tuple[dict[str, LazyTensor], tuple[Part, ...]]:
+    """What lies beside the modules, and every module's share; a recorded alpha is read."""
+    shared: dict[str, LazyTensor] = {}
+    parts = []
+    for (component, module), names in by_module(keys).items():
+        own = {parameter: tensors[name] for parameter, name in names.items()}
+        if not module:
+            shared.update(own)
+            continue
+        alpha = own.pop("alpha", None)
+        value = (
+            None if alpha is None else float(read_floats(alpha, full(alpha.extent)).reshape(-1)[0])
+        )
+        parts.append(Part(module, own, names, component, value))
+    return shared, tuple(parts)
+
+
 def _path(asked: Asked) -> Path:
     if asked.location.path is None:
         raise UserError(
@@ -80,7 +100,8 @@ def _path(asked: Asked) -> Path:
 
 def _own_names(names: Iterable[str]) -> list[str]:
     """Names of the adapter itself: copies of the base that PEFT keeps beside trained modules are none."""
-    return [name for name in names if ".original_module." not in name]
+    known = [name for name in names if ".original_module." not in name]
+    return own_names(known) if holds_both(known) else known
 
 
 def _empty(names: list[str], label: str) -> Iterator[Problem]:
@@ -117,24 +138,6 @@ def _settings(
         return {"": settings}, findings, [LocalFile.of(path, ADAPTER_CONFIG)]
     rebuilt, findings = rebuild_settings(known)
     return rebuilt, findings, []
-
-
-def _parts(
-    keys: Mapping[str, Key], tensors: Mapping[str, LazyTensor]
-) -> tuple[dict[str, LazyTensor], tuple[Part, ...]]:
-    shared: dict[str, LazyTensor] = {}
-    parts = []
-    for (component, module), names in by_module(keys).items():
-        own = {parameter: tensors[name] for parameter, name in names.items()}
-        if not module:
-            shared.update(own)
-            continue
-        alpha = own.pop("alpha", None)
-        value = (
-            None if alpha is None else float(read_floats(alpha, full(alpha.extent)).reshape(-1)[0])
-        )
-        parts.append(Part(module, own, names, component, value))
-    return shared, tuple(parts)
 
 
 def _of_the_adapter(findings: Iterable[Finding], label: str) -> Iterator[Finding]:
