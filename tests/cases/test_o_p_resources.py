@@ -65,7 +65,7 @@ def test_209_a_head_that_the_configured_class_lacks_is_kept(
     state = {**tiny, "score.weight": torch.randn(5, 16), "score.bias": torch.randn(5)}
     config = {**config, "architectures": ["LlamaModel"]}
     source = store({"pytorch_model.bin": state}, config=config)
-    done = convert(source, validate={"architecture": "off"})
+    done = convert(source)
     assert done.holds(state)
 
 
@@ -78,7 +78,6 @@ def test_136_70_what_went_in_and_came_out(
         source,
         key_map=[{"drop": ["old.*"]}, {"rename": {"bn.*": "norm.*"}}],
         dtype={"default": "float16", "rules": {"*norm*": "keep"}},
-        validate={"architecture": "off"},
     )
     totals = done.document["totals"]
     parameters = sum(tensor.numel() for tensor in tiny_tied.values()) - 32 * 16
