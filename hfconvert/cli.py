@@ -11,6 +11,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from hfconvert.console import Console
     from hfconvert.recipe import Recipe
+    from hfconvert.report.model import Report
 
 app = typer.Typer(
     name="hfconvert",
@@ -52,6 +54,10 @@ ReportOption = Annotated[
         help="Write the report to a file too; as Markdown where its name ends in .md.",
     ),
 ]
+HtmlOption = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE.html", help="Write the report as a page of its own too."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Say more.")]
 QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Say only what went wrong.")]
@@ -63,6 +69,7 @@ def run(  # noqa: PLR0913 - one parameter an option of the contract
     overrides: SetOption = None,
     output: OutputOption = None,
     report: ReportOption = None,
+    html: HtmlOption = None,
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Stop after the plan.")] = False,
     allow_remote_code: Annotated[
@@ -91,11 +98,13 @@ def run(  # noqa: PLR0913 - one parameter an option of the contract
         loaded = _load(recipe, overrides, output)
         try:
             done = stop_early(loaded) if dry_run else convert(loaded, console, allowed)
+            code = Exit.OK
         except ChecksFailedError as failed:
-            return report_document(failed.report), report_text(failed.report), Exit.VALUES
-        return report_document(done), report_text(done), Exit.OK
+            done, code = failed.report, Exit.VALUES
+        _write_page(html, done)
+        return report_document(done), report_text(done), code
 
-    _answer(console, act, failed_report_document, report)
+    _answer(console, act, _with_page(html, failed_report_document), report)
 
 
 @app.command()
@@ -132,6 +141,7 @@ def verify(  # noqa: PLR0913 - one parameter an option of the contract
     ] = None,
     overrides: SetOption = None,
     report: ReportOption = None,
+    html: HtmlOption = None,
     *,
     as_json: JsonOption = False,
     verbose: VerboseOption = False,
@@ -148,9 +158,10 @@ def verify(  # noqa: PLR0913 - one parameter an option of the contract
         loaded = _load(recipe, overrides, None) if recipe else None
         done = prove(source, candidate, loaded, console)
         code = Exit.VALUES if done.status == "failed" else Exit.OK
+        _write_page(html, done)
         return report_document(done), verified_text(done), code
 
-    _answer(console, act, failed_report_document, report)
+    _answer(console, act, _with_page(html, failed_report_document), report)
 
 
 @app.command()
@@ -274,6 +285,42 @@ def _console(as_json: bool, verbose: bool, quiet: bool) -> Console:
     from hfconvert.console import Console
 
     return Console(verbosity=-1 if quiet else int(verbose), as_json=as_json)
+
+
+def _write_page(path: Path | None, report: Report) -> None:
+    if path is None:
+        return
+    from hfconvert.errors import recipe_problem
+    from hfconvert.report.page import report_page
+
+    try:
+        path.write_text(report_page(report), encoding="utf-8")
+    except OSError as error:
+        raise UserError(
+            recipe_problem(
+                f"the page cannot be written: {error.strerror or error}",
+                why="its folder is not there or read-only, or the disk is full",
+                do="choose another place; what was converted is complete",
+                subject=str(path),
+            )
+        ) from error
+
+
+def _with_page(path: Path | None, on_failure: OnFailure) -> OnFailure:
+    """The document of a command that stopped, which a page then shows as well."""
+
+    def failed(error: UserError) -> Mapping[str, Any]:
+        document = on_failure(error)
+        if path is not None:
+            from hfconvert.report.page import document_page
+
+            with suppress(
+                OSError
+            ):  # what stopped the command is said, whether there is a page or not
+                path.write_text(document_page(document), encoding="utf-8")
+        return document
+
+    return failed
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:
