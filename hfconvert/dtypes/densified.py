@@ -23,7 +23,7 @@ from hfconvert.tensors.sparse_elements import SparseElements
 from hfconvert.tensors.sparse_form import Form
 from hfconvert.tensors.unreadable import Sparse, Unreadable
 
-GAP = 64  # entries: reading through them costs less than another read
+GAP = 32 << 10  # bytes of values: reading through them costs less than another read
 READ = 1 << 20  # bytes of values that are read at once, where one entry has not more
 
 
@@ -93,10 +93,11 @@ class Densified:
         """The chosen entries in their order, with their slots, in groups whose values lie close together."""
         order = np.argsort(entries.numbers[chosen])
         numbers, slots = entries.numbers[chosen][order], entries.slots[chosen][order]
-        nbytes = prod(self.form.block) * prod(shape_of(self._dense(box)))
-        most = max(1, READ // max(1, nbytes * self.spec.dtype.itemsize))
+        elements = prod(self.form.block) * prod(shape_of(self._dense(box)))
+        nbytes = max(1, elements * self.spec.dtype.itemsize)
+        most = max(1, READ // nbytes)
         begin = 0
-        wide = np.append(np.flatnonzero(np.diff(numbers) > GAP) + 1, len(numbers))
+        wide = np.append(np.flatnonzero(np.diff(numbers) * nbytes > GAP) + 1, len(numbers))
         for end in wide if len(numbers) else ():
             while begin < end:
                 reach = int(np.searchsorted(numbers[begin:end], numbers[begin] + most)) + begin

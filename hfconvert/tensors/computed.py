@@ -94,7 +94,7 @@ def elements_at(tensor: LazyTensor, box: Box) -> NDArray[Any]:
 
 
 def _read(place: Place, out: NDArray[Any]) -> None:
-    """The elements of a place: in one read where they lie near each other, else by rows."""
+    """The elements of a place: in one read where they lie near each other, else half by half."""
     numbers = np.zeros((), np.int64)
     for step in place.steps:
         numbers = np.add.outer(numbers, step)
@@ -107,7 +107,8 @@ def _read(place: Place, out: NDArray[Any]) -> None:
         place.source.readinto(memoryview(raw.view(np.uint8)), start)
         out[np.ix_(*place.select) if place.select else ()] = raw[numbers - low]
         return
-    axis = max(range(len(place.steps)), key=lambda one: len(place.steps[one]))
+    reach = [int(step.max() - step.min()) if len(step) > 1 else -1 for step in place.steps]
+    axis = reach.index(max(reach))
     half = len(place.steps[axis]) // 2
     for part in (slice(0, half), slice(half, None)):
         steps = tuple(s[part] if i == axis else s for i, s in enumerate(place.steps))

@@ -35,6 +35,8 @@ _TYPES: dict[str, Any] = {
     "C64": np.complex64,
     "BOOL": np.bool_,
 }
+GAP = 64 << 10  # bytes of values: reading through them costs less than another read
+SPAN = 4 << 20  # bytes of values that are read at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class SparseElements:
         return out.view(self.dtype.raw)
 
     def _elements(self, lines: Lines, box: Box) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Stored elements in the box, in the order of entries, each with place in its block; their targets."""
+        """Stored elements in the box, in the order of entries: entry, place in its block; their targets."""
         form, slots = self.form, len(self.form.slots)
         numbers = np.sort(lines.order[slice(*_range(lines, form, box))])
         steps = (*(1,) * len(form.batch), *form.block)
@@ -101,16 +103,19 @@ class SparseElements:
         return entries[inside], targets[inside] - low
 
     def _read(self, entries: NDArray[np.int64], dense: Box) -> RawArray:
-        """The values of stored elements, in the order of entries: runs of entries are read as they lie."""
+        """The values of stored elements, in the order of entries, which are read with what lies between."""
         tensor, form = self.detail.values, self.form
         lead = (*form.batch, form.entries)
         stored = tensor.extent[len(lead) : len(tensor.extent) - len(form.dense)]
         numbers, first = np.unique(entries[:, 0], return_index=True)
-        cuts = np.flatnonzero(np.diff(numbers) > 1) + 1
+        unit = prod(stored) * prod(_sizes(dense)) * self.dtype.itemsize
+        bucket = numbers // max(1, SPAN // max(1, unit))
+        far = (np.diff(numbers) * unit > GAP) | (np.diff(bucket) > 0)
+        cuts = np.flatnonzero(far) + 1
         found = []
         for run in np.split(np.arange(len(numbers)), cuts):
             lo, hi = int(numbers[run[0]]), int(numbers[run[-1]]) + 1
-            whole = ((0, size) for size in stored)
+            whole = tuple((0, size) for size in stored)
             boxes = [(*box, *whole, *dense) for box in run_boxes(lead, lo, hi)]
             parts = [elements_at(tensor, box).reshape(-1, *stored, *_sizes(dense)) for box in boxes]
             values = np.concatenate(parts).reshape(hi - lo, *form.block, *_sizes(dense))
