@@ -45,7 +45,11 @@ def prove_architecture(planned: Plan, recipe: Recipe, allowed: Allowed) -> Outco
     }
     reference = reference_folder(recipe)
     if reference is not None:
-        return check_reference(_specs_at(reference, recipe), specs, str(reference))
+        tied = {tie.dropped for tie in planned.ties} - specs.keys()
+        wanted = {
+            name: spec for name, spec in _specs_at(reference, recipe).items() if name not in tied
+        }
+        return check_reference(wanted, specs, str(reference))
     if recipe.validation.architecture == "off":
         return skipped("validate.architecture is off")
     config, folder = planned_config(planned)
@@ -68,6 +72,9 @@ def planned_config(planned: Plan) -> tuple[Mapping[str, Any] | None, Path]:
     for copy in planned.copies:
         if copy.name == CONFIG:
             return _object(copy.path.read_bytes()), copy.path.parent
+    for text in planned.texts:
+        if text.file == CONFIG:
+            return _object(text.content), Path(planned.path)
     return None, Path(planned.path)
 
 

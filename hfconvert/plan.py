@@ -19,7 +19,7 @@ from hfconvert.errors import Problem, raise_any
 from hfconvert.findings import Finding, info
 from hfconvert.keymap.apply import apply
 from hfconvert.keymap.coverage import check_coverage
-from hfconvert.keymap.families.resolve import Values, canonical
+from hfconvert.keymap.families.resolve import Values, canonical, family_config
 from hfconvert.lora.apply import Merges
 from hfconvert.machine import collection_paused
 from hfconvert.merging import begin, merge, with_assets
@@ -33,6 +33,7 @@ from hfconvert.readers.torch_found import Checksum
 from hfconvert.recipe import Recipe
 from hfconvert.recipe.filling import filled
 from hfconvert.recipe.not_built import not_built
+from hfconvert.reference import match_reference
 from hfconvert.shards import BLOCK, WORKERS, Shard, TextFile, output_stem, shard_files
 from hfconvert.tensors.box import full
 from hfconvert.tensors.checkpoint import Checkpoint, Dropped
@@ -40,6 +41,7 @@ from hfconvert.tensors.source import LocalFile, SourceFile
 from hfconvert.tensors.tally import Tally
 from hfconvert.tensors.unreadable import Unreadable
 from hfconvert.totals import Totals, count
+from hfconvert.written_config import written_config
 
 # What the process itself holds: interpreter, numpy, models of the recipe, headers of usual size.
 PROCESS_BYTES = 56 << 20
@@ -139,6 +141,8 @@ def make_plan(recipe: Recipe, origin: Origin | None = None) -> Plan:
     config = read_config(assets.config.path.parent) if assets.config else None
     recipe = filled(recipe, config, found.args)
     values = Values(config or {}, found.args)
+    known = {} if config else family_config(recipe.key_map or (), values, recipe.position)
+    config = config or known or None
     begun = begin(recipe, found)
     applied = apply(begun.checkpoint, recipe.key_map or (), recipe.position, values)
     check_coverage(found.checkpoint, applied.checkpoint)
@@ -157,6 +161,15 @@ def make_plan(recipe: Recipe, origin: Origin | None = None) -> Plan:
         merged=merged.merges.config,
     )
     ties = tuple(tie for tie in decided.ties if tie.dropped not in merged.merges.untied)
+    written, said = written_config(known, casts.checkpoint)
+    given = recipe.validation.reference
+    matched = (
+        given
+        and given.path
+        and match_reference(
+            given.path, casts.checkpoint, ties, recipe.position("validate", "reference")
+        )
+    )
     shards, texts, oversize = shard_files(
         casts.checkpoint,
         begun.stem or _stem(recipe, found, config),
@@ -172,6 +185,8 @@ def make_plan(recipe: Recipe, origin: Origin | None = None) -> Plan:
         *merged.findings,
         *casts.findings,
         *oversize,
+        *said,
+        *((matched,) if matched else ()),
         *assets.findings,
         *(configured.findings if configured else ()),
         *_missing(assets, found),
@@ -184,7 +199,7 @@ def make_plan(recipe: Recipe, origin: Origin | None = None) -> Plan:
         sources=tuple(file.source for file in found.files),
         pickles=(*_pickles(found), *(one for a in merged.merges.adapters for one in a.pickles)),
         shards=shards,
-        texts=(*texts, *begun.texts),
+        texts=(*texts, *begun.texts, *written),
         copies=tuple(
             file
             for file in with_assets(assets.copied, merged.merges)

@@ -237,3 +237,58 @@ def test_heads_that_do_not_fit_the_shapes(store: Store, convert: Convert) -> Non
     assert "`decoder.layers.{0..1}.self_attention.linear_qkv.weight`" in errors
     assert "does not divide into 5 query heads and 5 key and value heads" in errors
     assert "recipe.yaml:" in errors
+
+
+RENAMED = {"*.input_layernorm.weight": "*.ln_1.weight", "model.norm.weight": "model.ln_f.weight"}
+
+
+def test_146_names_are_held_against_those_of_the_base(
+    tiny: State, config: dict[str, Any], store: Store, convert: Convert
+) -> None:
+    base = store({"model.safetensors": tiny}, config=config, folder="base")
+    source = store({"pytorch_model.bin": tiny}, config=config)
+    reference = {"reference": str(base), "logits": "off", "architecture": "off"}
+    done = convert(source, key_map=[{"rename": RENAMED}], validate=reference)
+    assert done.code == 1
+    assert done.check("architecture")["status"] == "fail"
+    plan = convert(source, command="plan", key_map=[{"rename": RENAMED}], validate=reference)
+    assert plan.code == 0
+    said = plan.findings("warning")
+    assert "3 only in the reference: `model.layers.{0..1}.input_layernorm.weight`" in said
+    assert "3 only in the result: `model.layers.{0..1}.ln_1.weight`, `model.ln_f.weight`" in said
+    (hint,) = [
+        one["hint"] for one in plan.document["findings"] if "are not those of" in one["message"]
+    ]
+    assert "- rename:\n" in hint
+    assert '"model.layers.{i}.ln_1.weight": "model.layers.{i}.input_layernorm.weight"' in hint
+    assert '"model.ln_f.weight": "model.norm.weight"' in hint
+
+
+def test_146_the_same_names_pass_and_say_so(
+    tiny: State, config: dict[str, Any], store: Store, convert: Convert
+) -> None:
+    base = store({"model.safetensors": tiny}, config=config, folder="base")
+    source = store({"pytorch_model.bin": tiny}, config=config)
+    reference = {"reference": str(base), "logits": "off", "architecture": "off"}
+    done = convert(source, validate=reference)
+    assert done.code == 0, done.said
+    assert "all 21 names and shapes are those of" in done.findings("info")
+
+
+def test_146_a_tie_is_no_difference(
+    tiny: State, tiny_tied: State, config_tied: dict[str, Any], store: Store, convert: Convert
+) -> None:
+    untied = {name: tensor.clone() for name, tensor in tiny_tied.items()}
+    base = store({"model.safetensors": untied}, config=config_tied, folder="base")
+    source = store({"pytorch_model.bin": tiny_tied}, config=config_tied)
+    reference = {"reference": str(base), "logits": "off", "architecture": "off"}
+    done = convert(source, validate=reference)
+    assert done.code == 0, done.document["checks"]
+    assert "lm_head.weight" not in done.tensors()
+
+
+def test_a_reference_that_is_not_there(tiny: State, store: Store, convert: Convert) -> None:
+    source = store({"pytorch_model.bin": tiny})
+    done = convert(source, validate={"reference": "./nowhere", "logits": "off"})
+    assert done.code == 2
+    assert "cannot be read: there is no such file or folder" in done.findings("error")

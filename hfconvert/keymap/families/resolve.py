@@ -203,3 +203,15 @@ def canonical(
             ]
         found.append(document)
     return found
+
+
+def family_config(
+    key_map: Iterable[StepModel], values: Values, where: Callable[..., str]
+) -> dict[str, Any]:
+    """The config.json that the families of a key map give, for a source that has none."""
+    found: dict[str, Any] = {}
+    for number, step in enumerate(key_map):
+        if isinstance(step, Family) and step.family.name not in AT_RUN_TIME:
+            below = partial(where, "key_map", number, "family")
+            found |= resolve(step.family, values, below).config
+    return found
