@@ -72,6 +72,13 @@ def run(  # noqa: PLR0913 - one parameter an option of the contract
     html: HtmlOption = None,
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Stop after the plan.")] = False,
+    no_publish: Annotated[
+        bool, typer.Option("--no-publish", help="Stop after the proof: publish nothing.")
+    ] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Propose again what was merged, or what its owner closed."),
+    ] = False,
     allow_remote_code: Annotated[
         bool,
         typer.Option(
@@ -83,7 +90,7 @@ def run(  # noqa: PLR0913 - one parameter an option of the contract
     verbose: VerboseOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Convert what a recipe describes, check it, and write the output folder."""
+    """Convert what a recipe describes, check it, and write the output folder or publish it."""
     from hfconvert.models import Allowed
     from hfconvert.report.documents import failed_report_document, report_document
     from hfconvert.report.text import report_text
@@ -96,8 +103,10 @@ def run(  # noqa: PLR0913 - one parameter an option of the contract
 
     def act() -> tuple[Mapping[str, Any], str, Exit]:
         loaded = _load(recipe, overrides, output)
+        if no_publish:
+            loaded = loaded.model_copy(update={"publish": None})
         try:
-            done = stop_early(loaded) if dry_run else convert(loaded, console, allowed)
+            done = stop_early(loaded) if dry_run else convert(loaded, console, allowed, force=force)
             code = Exit.OK
         except ChecksFailedError as failed:
             done, code = failed.report, Exit.VALUES

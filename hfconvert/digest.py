@@ -73,6 +73,11 @@ def file_key(file: SourceFile) -> tuple[str, int, int]:
     return (str(file.path.resolve()), file.size, file.mtime_ns)
 
 
+def remembered_by(identities: Iterable[Identity]) -> Remembered:
+    """The same of files that were just hashed."""
+    return {(one.path, one.size, one.mtime_ns): one.sha256 for one in identities}
+
+
 def unknown_bytes(files: Iterable[SourceFile], known: Remembered) -> int:
     """Bytes that must be read to know the content of the files."""
     return sum(file.size for file in files if file_key(file) not in known)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,17 +63,26 @@ class _Chunk(NamedTuple):
     pieces: Sequence[_Piece]
 
 
+def keep(made: Made, journal: Journal) -> None:
+    """Settle an accepted shard: it is synced to disk and takes its name."""
+    with made.path.open("rb") as file:
+        os.fsync(file.fileno())
+    made.path.rename(made.path.with_suffix(""))
+    journal.finish(Finished(made.shard.file, made.shard.size, made.sha256, made.losses))
+
+
 def execute(
-    shards: Sequence[Shard],
+    shards: Iterable[Shard],
     folder: Path,
     journal: Journal,
     tally: Tally,
     advance: Callable[[int], object],
+    settle: Callable[[Made, Journal], None] = keep,
 ) -> Generator[Made, None, None]:
     """Make each shard in `folder`, or take it as an earlier run left it. Errors of reading pass through.
 
-    `advance` is told the bytes that are written, from several threads. Closed early, it waits for what is
-    being settled.
+    `advance` is told the bytes that are written, from several threads. `settle` does, on a thread, what
+    becomes of a shard once it is accepted. Closed early, it waits for what is being settled.
     """
     settled: list[Future[None]] = []
     with ThreadPoolExecutor(1) as settling:
@@ -87,7 +96,7 @@ def execute(
             sha256 = _make(shard, path, advance)
             made = Made(shard, path, sha256, tally.take())
             yield made
-            settled.append(settling.submit(_settle, made, journal))
+            settled.append(settling.submit(settle, made, journal))
         for future in settled:
             future.result()
 
@@ -111,13 +120,6 @@ def copy_files(files: Sequence[LocalFile], folder: Path) -> Iterator[tuple[str, 
         path.with_name(path.name + ".part").rename(path)
         sync(path.parent)
         yield file.name, file.size, digest.hexdigest()
-
-
-def _settle(made: Made, journal: Journal) -> None:
-    with made.path.open("rb") as file:
-        os.fsync(file.fileno())
-    made.path.rename(made.path.with_suffix(""))
-    journal.finish(Finished(made.shard.file, made.shard.size, made.sha256, made.losses))
 
 
 def _make(shard: Shard, path: Path, advance: Callable[[int], object]) -> str:

@@ -65,6 +65,11 @@ class Looks:
         self._losses.update(made.losses)
         return Output(shard.file, shard.size, made.sha256)
 
+    @property
+    def faulty(self) -> bool:
+        """Whether a value was found that is not the source's."""
+        return bool(self._compared.differences or self._held.wrong)
+
     def prove(self, folder: Path, gone: Mapping[str, Written] | None = None) -> tuple[Check, ...]:
         """All the checks, once every file is there; `gone` are shards that lie in the folder no more."""
         return prove(

@@ -42,14 +42,27 @@ def dry_run(recipe: Recipe) -> Report:
     """The report of a run that stops after the plan."""
     started = time.perf_counter()
     planned = plan(recipe)
-    return make_report("planned", planned, output_path(recipe, planned), started)
+    kept = recipe.publish is None or recipe.output.path is not None
+    output = output_path(recipe, planned) if kept else None
+    return make_report("planned", planned, output, started)
 
 
-def run(recipe: Recipe, console: Console, allowed: Allowed = _NOTHING_ALLOWED) -> Report:
-    """Do the whole job. Nothing half-made is left under a final name.
+def run(
+    recipe: Recipe,
+    console: Console,
+    allowed: Allowed = _NOTHING_ALLOWED,
+    *,
+    force: bool = False,
+) -> Report:
+    """Do the whole job. Nothing half-made is left under a final name, nothing is published twice.
 
-    UserError where it cannot be done; ChecksFailedError, with the report, where the result is not right.
+    With `force`, what was merged or what its owner closed is proposed again. UserError where it cannot be
+    done; ChecksFailedError, with the report, where the result is not right.
     """
+    if recipe.publish is not None:
+        from hfconvert.publishing import run_and_publish  # noqa: PLC0415 - huggingface_hub
+
+        return run_and_publish(recipe, recipe.publish, console, allowed, force=force)
     started = time.perf_counter()
     source = fetch_source(recipe)
     planned = make_plan(source.recipe, source.origin)

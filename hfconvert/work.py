@@ -61,6 +61,11 @@ class Journal:
         """Bytes of the shards that an earlier run completed."""
         return sum(one.size for one in self._finished.values())
 
+    @property
+    def recorded(self) -> Mapping[str, Finished]:
+        """The shards that an earlier run completed, whether or not they still lie on this disk."""
+        return self._finished
+
     def finished(self, file: str, size: int) -> Finished | None:
         """A shard that an earlier run completed and that still has these very bytes."""
         known = self._finished.get(file)

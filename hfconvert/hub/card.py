@@ -106,8 +106,8 @@ def _formula(story: Story) -> str:
     if plan.merges.adapters:
         return (
             "Each tensor that an adapter targets is `W' = round(W + sum(weight * scale * (B @ A)))`, "
-            f"computed in float32 and rounded once to {dtype}; `scale` is alpha / r, or alpha / sqrt(r) where the "
-            "adapter is rank-stabilised. All others are as in the source."
+            f"computed in float32 and rounded once to {dtype}; `scale` is alpha / r, or alpha / sqrt(r) "
+            "where the adapter is rank-stabilised. All others are as in the source."
         )
     if changes_values(plan):
         return (

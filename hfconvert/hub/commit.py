@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from hfconvert.hub.failures import FAILURES, NetworkError, explain, find_cause
 from hfconvert.hub.offer import Offer
 from hfconvert.hub.source import Snapshot
 from hfconvert.hub.target import MAIN, Target, superseded
-from hfconvert.hub.uploads import Sent, send
+from hfconvert.hub.uploads import Proven, Sent, send
 from hfconvert.hub.waits import LONGEST_WAIT, asked_wait
 
 _AGAIN = (
@@ -62,15 +62,25 @@ class Trouble:
     wait: float | None = None
 
 
-def plan_change(target: Target, offer: Offer, sent: Mapping[str, Sent], base: Snapshot) -> Change:
-    """What is to be done on top of a commit: what it holds already is left out, what others would be read
-    instead of is removed. Files that are not sent yet are."""
+def plan_change(
+    target: Target,
+    offer: Offer,
+    sent: Mapping[str, Sent],
+    base: Snapshot,
+    say: Callable[[str], object],
+) -> Change:
+    """What is to be done on top of a commit: what it holds already is left out, what loaders would read
+    instead is removed. Files that are not sent yet are."""
     wanted = [*offer.files, *([offer.card(base)] if offer.card else [])]
     new = [file for file in wanted if not holds(base, file)]
-    missing = send(target, [file for file in new if file.path not in sent])
+    missing = send(target, [file for file in new if not _is_in(sent, file)], say)
     known = {**sent, **{one.file.path: one for one in missing}}
     removed = superseded(base.files, [file.path for file in wanted])
     return Change(base, tuple(known[file.path] for file in new), removed)
+
+
+def _is_in(sent: Mapping[str, Sent], file: Proven) -> bool:
+    return file.path in sent and sent[file.path].file.sha256 == file.sha256
 
 
 def commit(target: Target, offer: Offer, change: Change) -> Committed | Trouble:

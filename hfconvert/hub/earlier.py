@@ -5,7 +5,7 @@ Neither a title nor an author alone makes a pull request ours: another one of th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -102,6 +102,20 @@ def judge(
     return Judgement("new", stale=tuple(opened))
 
 
+def has_marks(target: Target, weights: str) -> bool:
+    """Whether anything of ours is there, in the way in which the target takes results."""
+    if target.how == "commit":
+        return next(_own_commits(target, weights), None) is not None
+    return bool(find_proposals(target, weights))
+
+
+def put_there(target: Target, weights: str) -> bool:
+    """Whether the weights of that name on the main branch came from hfconvert, by a merge or a commit."""
+    if next(_own_commits(target, weights), None) is not None:
+        return True
+    return any(one.status == "merged" for one in find_proposals(target, weights))
+
+
 def comments_of(details: Any) -> list[DiscussionComment]:
     """The comments of a discussion, its description first; without those that were hidden."""
     return [
@@ -137,17 +151,22 @@ def _last_commit(details: Any) -> str:
 
 
 def _committed(target: Target, mark: Marker, head: Snapshot) -> Judgement:
+    for commit, marker in _own_commits(target, mark.weights):
+        if _holds(marker, commit, mark, target, head):
+            return Judgement("committed", commit=commit)
+    return Judgement("new")
+
+
+def _own_commits(target: Target, weights: str) -> Iterator[tuple[str, Marker]]:
+    """Commits of the main branch with our trailer that made these weights, newest first."""
     client, repo = target.client, target.repo
     if target.head is None:
-        return Judgement("new")
+        return
     commits = client.ask(target.about, lambda: client.api.list_repo_commits(repo, revision=MAIN))
     for commit in commits:
         marker = read_marker(commit.message or "")
-        if marker is None or marker.weights not in ("", mark.weights):
-            continue
-        if _holds(marker, commit.commit_id, mark, target, head):
-            return Judgement("committed", commit=commit.commit_id)
-    return Judgement("new")
+        if marker is not None and marker.digest and marker.weights in ("", weights):
+            yield commit.commit_id, marker
 
 
 def _holds(earlier: Marker, revision: str, mark: Marker, target: Target, head: Snapshot) -> bool:

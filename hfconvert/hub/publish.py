@@ -7,7 +7,7 @@ a run that was killed, and two runs at once all end in one pull request.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from hfconvert.errors import Problem, UserError
@@ -26,8 +26,15 @@ from hfconvert.hub.waits import backoff
 ATTEMPTS = 5
 
 
-def publish(target: Target, offer: Offer, sent: Mapping[str, Sent], *, force: bool) -> Published:
-    """Commit the files of the offer, those in `sent` as they were sent already.
+def publish(
+    target: Target,
+    offer: Offer,
+    sent: Mapping[str, Sent],
+    say: Callable[[str], object],
+    *,
+    force: bool,
+) -> Published:
+    """Commit the files of the offer, those in `sent` as they were sent already. `say` is told of uploads.
 
     UserError (exit 4) where the repository's own weights changed since they were read, where the Hub refuses,
     or where what arrived is not what was sent.
@@ -41,7 +48,8 @@ def publish(target: Target, offer: Offer, sent: Mapping[str, Sent], *, force: bo
         known = look_back(target, marked.mark, head, force=force)
         if known.fate != "new":
             return _found(target, marked, known, tried)
-        change = plan_change(target, marked, sent, head)
+        change = plan_change(target, marked, sent, head, say)
+        sent = {**sent, **{one.file.path: one for one in change.sent}}
         if change.is_empty:
             return Published(fate="held", repo=target.repo, commit=head.commit)
         made = commit(target, marked, change)
@@ -53,7 +61,7 @@ def publish(target: Target, offer: Offer, sent: Mapping[str, Sent], *, force: bo
     raise UserError(problem)
 
 
-def finish(target: Target, offer: Offer, known: Judgement) -> Published:
+def finish(target: Target, invite: Callable[[int], str], known: Judgement) -> Published:
     """What was found to be done, with what an earlier run may have left unsaid."""
     found = known.found
     if found is None:
@@ -61,7 +69,7 @@ def finish(target: Target, offer: Offer, known: Judgement) -> Published:
     findings: tuple[Finding, ...] = ()
     if known.fate == "open":
         findings = (
-            *say_once(target, found.num, offer.invite(found.num)),
+            *say_once(target, found.num, invite(found.num)),
             *supersede(target, known.stale, found.num),
         )
     return Published(
@@ -82,7 +90,7 @@ def _fate(known: Judgement) -> Fate:
 
 def _found(target: Target, offer: Offer, known: Judgement, tried: Change | None) -> Published:
     """What was done before; after an attempt of this run whose answer was lost, that was this run."""
-    done = finish(target, offer, known)
+    done = finish(target, offer.invite, known)
     if tried is None or known.fate not in ("open", "committed"):
         return done
     revision = f"refs/pr/{done.pr_number}" if done.pr_number else str(done.commit)
@@ -103,7 +111,7 @@ def _made(
     twin = _older_twin(target, offer, num)
     if twin is not None:
         close_for(target, num, twin.num)
-        return finish(target, offer, Judgement("open", twin))
+        return finish(target, offer.invite, Judgement("open", twin))
     _check_arrived(target, f"refs/pr/{num}", change, num)
     findings = (
         *say_once(target, num, offer.invite(num)),

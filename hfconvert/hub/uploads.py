@@ -75,7 +75,7 @@ def _send(target: Target, files: list[Proven]) -> list[Sent]:
         try:
             with _quiet_bars(), _without_xet(way):
                 target.client.api.preupload_lfs_files(
-                    target.repo, operations, create_pr=proposes, free_memory=False
+                    target.repo, operations, create_pr=proposes, free_memory=True
                 )
         except FAILURES as error:
             # Xet itself failed, whatever the reason: the other way may work

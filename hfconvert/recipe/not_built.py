@@ -36,13 +36,17 @@ _FIELDS = (
         lambda r: r.source.assets_from and r.source.assets_from.repo,
         "assets of a repository",
     ),
-    _Gap(("output", "disk"), lambda r: r.output.disk, "bounded disk", ("normal",)),
     _Gap(
         ("validate", "reference"),
         lambda r: r.validation.reference and r.validation.reference.repo,
         "comparing to a repository",
     ),
-    _Gap(("publish",), lambda r: r.publish, "publishing"),
+    _Gap(
+        ("publish", "adapter"),
+        lambda r: r.publish and r.publish.adapter,
+        "publishing an adapter",
+        (None, "none"),
+    ),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from hfconvert.checks.result import Check
 from hfconvert.findings import Finding
@@ -111,11 +112,15 @@ def _report_lines(report: Report) -> Iterator[str]:
     plan = report.plan
     if plan is None:
         return
+    if report.publish is not None and report.status in {"up-to-date", "skipped"}:
+        yield f"{report.status}  {published_line(report.publish)}"
+        yield from (f"  {one.message}" for one in report.findings if one.check == "publish")
+        return
     if report.status == "up-to-date":
         yield f"up-to-date  {report.output}: same digest, same sizes; nothing was done"
         return
     read = sum(source.size for source in plan.sources)
-    yield f"{report.status}  {plan.label} ({plan.format}, {human(read)}) -> {report.output}"
+    yield f"{report.status}  {plan.label} ({plan.format}, {human(read)}) -> {_where(report)}"
     yield from (f"  {line}" for line in _file_lines(report))
     yield from (f"  {line}" for line in _left_out(plan))
     yield from (f"  {line}" for line in _cast_lines(plan))
@@ -126,6 +131,16 @@ def _report_lines(report: Report) -> Iterator[str]:
         yield f"  opens    in {after}, was {before} (to the first tensor, read by hfconvert)"
     yield f"  took     {report.seconds:.1f} s, peak memory {human(report.peak_memory_bytes)}"
     yield from (f"  {line}" for line in _finding_lines(report.findings, ("error", "warning")))
+
+
+def published_line(publish: Mapping[str, Any]) -> str:
+    """Where a result was published: the address of the pull request, else repository and commit."""
+    return str(publish["pr_url"] or f"{publish['repo']} at commit {publish['commit']}")
+
+
+def _where(report: Report) -> str:
+    published = published_line(report.publish) if report.publish else None
+    return " and ".join(one for one in (report.output, published) if one)
 
 
 def _file_lines(report: Report) -> Iterator[str]:

@@ -39,7 +39,6 @@ validate: {tensors: off, architecture: off, logits: off}
     ("lines", "column", "what"),
     [
         ("validate: {reference: a/b}", 12, "comparing to a repository"),
-        ("publish: {repo: a/b}", 1, "publishing"),
         ("key_map: [{drop: ['${adapter.x}']}]", 19, "filling in `${adapter.x}`"),
         ("output: {path: '${config.x}'}", 10, "filling in `${config.x}`"),
     ],
@@ -53,7 +52,6 @@ def test_what_does_not_is_said_at_its_place(
 @pytest.mark.parametrize(
     ("source", "column", "what"),
     [
-        ("repo: a/b", 10, "reading from the Hub"),
         ("path: x, format: nemo", 19, "this format"),
         ("path: x, checkpoint: 5", 19, "choosing a checkpoint"),
         ("path: x, assets_from: a/b", 19, "assets of a repository"),
@@ -75,23 +73,23 @@ def test_every_field_is_built_or_listed() -> None:
     assert fields - listed == {
         *(
             ("source", name)
-            for name in ("path", "revision", "subfolder", "files", "weights", "ranks")
+            for name in ("path", "repo", "revision", "subfolder", "files", "weights", "ranks")
         ),
         *(("source", name) for name in ("on_duplicate", "refuse_dangerous")),
-        *(("output", name) for name in ("path", "max_shard_size", "filename")),
+        *(("output", name) for name in ("path", "max_shard_size", "filename", "disk")),
         *(
             ("validate", name)
             for name in ("tensors", "architecture", "logits", "trust_remote_code")
         ),
     }
-    assert listed - fields <= {("dtype",), ("lora",), ("publish",)}
+    assert listed - fields <= {("dtype",), ("lora",), ("publish", "adapter")}
 
 
 def test_everything_is_said_at_once_and_overrides_are_named(read: Callable[..., Recipe]) -> None:
-    recipe = read("publish: {repo: a/b}\n", "validate.reference=a/b")
+    recipe = read("output: {path: '${config.x}'}\n", "validate.reference=a/b")
     assert [subject for subject, _ in gaps(recipe)] == [
         "--set validate.reference",
-        "recipe.yaml:3:1",
+        "recipe.yaml:3:10",
     ]
 
 

@@ -1,0 +1,200 @@
+"""A run that publishes: whether it may, whether it is done already; then convert, prove, one commit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from hfconvert.bounded import make_bounded
+from hfconvert.console import Console
+from hfconvert.converting import (
+    Asked,
+    convert,
+    converting,
+    known_files,
+    make_report,
+    with_recorded_checks,
+    write_published,
+)
+from hfconvert.digest import Remembered, identify, remembered_by
+from hfconvert.errors import UserError
+from hfconvert.execute import Made
+from hfconvert.findings import Finding, info
+from hfconvert.hub.body import invitation
+from hfconvert.hub.client import connect
+from hfconvert.hub.create import ensure
+from hfconvert.hub.earlier import Judgement, has_marks, look_back
+from hfconvert.hub.offer import Fate, Published
+from hfconvert.hub.offering import make_offer, mark_of
+from hfconvert.hub.preflight import Wanted, prepare
+from hfconvert.hub.publish import finish, publish
+from hfconvert.hub.story import Story
+from hfconvert.hub.target import Target
+from hfconvert.hub.uploads import Proven, Sent, send
+from hfconvert.models import Allowed
+from hfconvert.permitted import check_replaced, choose_disk
+from hfconvert.plan import Plan, make_plan
+from hfconvert.recipe import Recipe
+from hfconvert.recipe.publish import Publish
+from hfconvert.report.model import Report, Status
+from hfconvert.sourcing import Sourced, fetch_source, look_at_source
+from hfconvert.workplace import one_at_a_time, place_for, remove, remove_old
+
+_STATUS: Mapping[Fate, Status] = {"made": "converted", "refused": "skipped"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A recipe that publishes, its source at a commit, where the result goes, and where it is made."""
+
+    recipe: Recipe
+    source: Sourced
+    target: Target
+    place: Path
+    force: bool
+
+
+def run_and_publish(
+    recipe: Recipe, wish: Publish, console: Console, allowed: Allowed, *, force: bool
+) -> Report:
+    """Do the whole job. Nothing is published but what passed every check; nothing is published twice.
+
+    With `force`, what was merged or what the owner closed is proposed again. UserError where it cannot be
+    done; ChecksFailedError, with the report, where the result is not right.
+    """
+    started = time.perf_counter()
+    remove_old()
+    source = look_at_source(recipe)
+    planned = make_plan(source.recipe, source.origin)
+    target = prepare(connect(), _wanted(recipe, wish, source, planned, force=force))
+    console.detail(f"publish  {target.repo} takes it from this account")
+    planned, judged, known = _look_back(target, planned, force=force)
+    if judged.fate != "new":
+        report = make_report("up-to-date", planned, None, started)
+        story = Story(report=report, target=target, source=source.snapshot)
+        return _told(report, finish(target, partial(invitation, story), judged))
+    check_replaced(recipe, planned, target)
+    place = recipe.output.path or place_for(target.repo, planned.key)
+    bounded, findings = choose_disk(recipe, planned, place)
+    for finding in findings:
+        console.finding(finding)
+    job = _Job(recipe, source, target, place, force)
+    asked = Asked(source.recipe, planned, place, allowed, started, known)
+    report = (_publish_bounded if bounded else _publish_whole)(job, asked, console)
+    return replace(report, findings=(*report.findings, *findings))
+
+
+def _wanted(
+    recipe: Recipe, wish: Publish, source: Sourced, planned: Plan, *, force: bool
+) -> Wanted:
+    return Wanted(
+        repo=wish.repo or recipe.source.repo or "",
+        how=wish.how,
+        private=wish.private,
+        nbytes=planned.output_bytes,
+        origin=source.snapshot,
+        folder=recipe.source.subfolder or "",
+        force=force,
+    )
+
+
+def _look_back(target: Target, planned: Plan, *, force: bool) -> tuple[Plan, Judgement, Remembered]:
+    """Whether the result is there already; local files are hashed only where it may be."""
+    known = known_files(planned)
+    if target.head is None or not has_marks(target, mark_of(planned, target).weights):
+        return planned, Judgement("new"), known
+    identities = identify(planned.files, known)
+    identified = planned.identified(identities)
+    judged = look_back(target, mark_of(identified, target), target.head, force=force)
+    return identified, judged, remembered_by(identities)
+
+
+def _publish_whole(job: _Job, asked: Asked, console: Console) -> Report:
+    """Make the whole result, then publish it from there."""
+    source = fetch_source(_pinned(job))
+    planned = make_plan(source.recipe, source.origin)
+    asked = replace(asked, recipe=source.recipe, plan=planned)
+    report = with_recorded_checks(convert(asked, console), job.place)
+    with _kept(job, console), one_at_a_time(job.target.repo):
+        published = _publish(job, report, job.place, {}, console)
+    report = _told(report, published)
+    if job.recipe.output.path is not None:
+        write_published(job.place, report)
+        return report
+    remove(job.place)
+    return replace(report, output=None)
+
+
+def _publish_bounded(job: _Job, asked: Asked, console: Console) -> Report:
+    """Make the result shard by shard, each sent and dropped; then one commit."""
+    sent: dict[str, Sent] = {}
+    targets = [job.target]
+
+    def hand_on(made: Made) -> None:
+        targets[0] = ensure(targets[0])
+        path = targets[0].place(made.shard.file)
+        file = Proven(path, made.shard.size, made.sha256, made.path)
+        sent[path] = send(targets[0], [file], console.note)[0]
+
+    maker = partial(make_bounded, hand_on=hand_on)
+    with converting(asked, console, maker) as done, one_at_a_time(job.target.repo):
+        job = replace(job, target=targets[0])
+        report = _told(done.report, _publish(job, done.report, done.folder, sent, console))
+    remove(done.folder)
+    return replace(report, output=None)
+
+
+def _publish(
+    job: _Job, report: Report, folder: Path, sent: Mapping[str, Sent], console: Console
+) -> Published:
+    target = ensure(job.target)
+    story = Story(report=report, target=target, source=job.source.snapshot)
+    offer = make_offer(story, folder)
+    console.note(f"publish  to {target.repo}")
+    return publish(target, offer, sent, console.note, force=job.force)
+
+
+def _pinned(job: _Job) -> Recipe:
+    """The recipe at the commit that was looked at."""
+    if job.source.snapshot is None:
+        return job.recipe
+    commit = {"revision": job.source.snapshot.commit}
+    return job.recipe.model_copy(update={"source": job.recipe.source.model_copy(update=commit)})
+
+
+@contextmanager
+def _kept(job: _Job, console: Console) -> Iterator[None]:
+    """Say where the result waits for the next run, where it could not be published."""
+    try:
+        yield
+    except UserError:
+        console.note(f"what was made is kept in {job.place}: run again to publish it")
+        raise
+
+
+def _told(report: Report, published: Published) -> Report:
+    """The report with what came of publishing."""
+    return replace(
+        report,
+        status=_STATUS.get(published.fate, "up-to-date"),
+        publish=published.as_json(),
+        findings=(*report.findings, *published.findings, *_said(published)),
+    )
+
+
+def _said(published: Published) -> Iterator[Finding]:
+    where = f"#{published.pr_number}" if published.pr_number else (published.commit or "")[:12]
+    said = {
+        "open": "this result is proposed there already; nothing was done",
+        "merged": "this result was merged; nothing was done",
+        "committed": "this result was committed before; nothing was done",
+        "held": "the repository holds these very files; nothing was done",
+        "refused": "its owner closed it, so no other one is opened",
+    }.get(published.fate)
+    if said is not None:
+        hint = "--force opens another one all the same" if published.fate == "refused" else ""
+        yield info("publish", f"{published.repo} {where}", said, hint)
