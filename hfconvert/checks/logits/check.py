@@ -150,13 +150,13 @@ def _findings(answer: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _plain(value: Any) -> Any:
-    """Figures as JSON can hold them: six digits, null for what is not finite."""
+    """Figures as JSON can hold them: nine digits, null for what is not finite."""
     if isinstance(value, list):
         return [_plain(one) for one in value]
     if isinstance(value, dict):
         return {key: _plain(one) for key, one in value.items()}
-    return _rounded(value) if isinstance(value, float) else value
+    return _rounded(value, 9) if isinstance(value, float) else value
 
 
-def _rounded(value: float) -> float | None:
-    return float(f"{value:.6g}") if math.isfinite(value) else None
+def _rounded(value: float, digits: int = 6) -> float | None:
+    return float(f"{value:.{digits}g}") if math.isfinite(value) else None
