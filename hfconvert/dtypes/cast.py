@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from hfconvert.dtypes.convert import convert
-from hfconvert.tensors.box import Box, Shape, shape_of
+from hfconvert.tensors.box import Box, Shape, blocks, shape_of
 from hfconvert.tensors.dtype import DType
 from hfconvert.tensors.lazy import Input, LazyTensor, Mesh, Place, RawArray, TensorSpec
 from hfconvert.tensors.source import ByteRange
@@ -22,6 +22,10 @@ class Sum(Protocol):
 
     def rounded_to(self, dtype: DType) -> LazyTensor:
         """The same tensor in another dtype, from the wide values."""
+
+
+BLOCK = 1 << 20  # bytes: about what one block of the result takes
+PART = 512 << 10  # bytes of the inner tensor that are cast at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +56,23 @@ class Cast:
     def scratch(self) -> int:
         """The inner tensor's, and a block of it with the masks that count losses."""
         ratio = -(-self.inner.spec.dtype.itemsize // self.dtype.itemsize)
-        return self.inner.scratch + CAST_BLOCK * (ratio + 2)
+        return self.inner.scratch + (PART if self.inner.scratch == 0 else BLOCK) * (ratio + 2)
 
     def fill(self, out: RawArray, box: Box) -> None:
-        """Read the inner block, cast it, count what is lost."""
+        """Read the inner values, cast them, count what is lost.
+
+        In parts that stay in the processor's cache, where the inner tensor reads each of them by itself;
+        others may read the same bytes again for every part.
+        """
+        if self.inner.scratch:
+            self._fill(out, box)
+            return
+        unit = self.inner.spec.dtype.itemsize
+        for part in blocks(shape_of(box), unit, PART, self.inner.grain):
+            inner = tuple((lo + a, lo + b) for (lo, _), (a, b) in zip(box, part, strict=True))
+            self._fill(out[(*(slice(a, b) for a, b in part), ...)], inner)
+
+    def _fill(self, out: RawArray, box: Box) -> None:
         source = self.inner.spec.dtype
         block = np.empty(shape_of(box), source.raw)
         self.inner.fill(block, box)
@@ -74,6 +91,3 @@ class Cast:
     def where(self, mesh: Mesh) -> Iterator[Place]:
         """Where the inner values are; their dtype is the inner one."""
         return self.inner.where(mesh)
-
-
-CAST_BLOCK = 1 << 20  # bytes: about what one block of the result takes

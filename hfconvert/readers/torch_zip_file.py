@@ -18,9 +18,11 @@ from hfconvert.pickles.stream import Stream
 from hfconvert.pickles.values import StorageRef
 from hfconvert.readers.torch_found import Checksum, TorchFile, broken, refused
 from hfconvert.readers.torch_legacy import inert_unpickler
-from hfconvert.readers.torch_sources import chunks, flattened, open_entry
+from hfconvert.readers.torch_sources import flattened, open_entry
 from hfconvert.readers.torch_zip import STORED, Entry
 from hfconvert.tensors.source import ByteSource, read
+
+_CRC_BYTES = 256 << 10
 
 
 def read_torch_zip(source: ByteSource, entries: Mapping[str, Entry], top: str) -> TorchFile:
@@ -129,6 +131,7 @@ class Storages:
 
 def load_entry(source: ByteSource, entry: Entry, unpickler: Unpickler) -> Any:
     """The value of a pickle that is an entry of a zip; its checksum must be right."""
+    source.stage([(entry.start, entry.start + entry.packed)])
     base, start = open_entry(source, entry)
     if (
         entry.crc
@@ -145,10 +148,13 @@ def load_entry(source: ByteSource, entry: Entry, unpickler: Unpickler) -> Any:
 
 
 def crc_of(source: ByteSource, start: int, size: int) -> int:
-    """The CRC-32 of a range of bytes, read a chunk at a time."""
+    """The CRC-32 of a range of bytes, read through one small buffer."""
     crc = 0
-    for chunk in chunks(source, start, start + size):
-        crc = zlib.crc32(chunk, crc)
+    buffer = memoryview(bytearray(min(_CRC_BYTES, size)))
+    for begin in range(0, size, _CRC_BYTES):
+        part = buffer[: size - begin]
+        source.readinto(part, start + begin)
+        crc = zlib.crc32(part, crc)
     return crc
 
 
