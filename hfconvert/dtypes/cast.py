@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import EllipsisType
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -70,7 +71,8 @@ class Cast:
         unit = self.inner.spec.dtype.itemsize
         for part in blocks(shape_of(box), unit, PART, self.inner.grain):
             inner = tuple((lo + a, lo + b) for (lo, _), (a, b) in zip(box, part, strict=True))
-            self._fill(out[(*(slice(a, b) for a, b in part), ...)], inner)
+            index: tuple[slice | EllipsisType, ...] = (*(slice(a, b) for a, b in part), ...)
+            self._fill(out[index], inner)
 
     def _fill(self, out: RawArray, box: Box) -> None:
         source = self.inner.spec.dtype
