@@ -36,7 +36,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-RecipeArgument = Annotated[Path, typer.Argument(metavar="RECIPE", help="The recipe, a YAML file.")]
+RecipeArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="RECIPE",
+        help="The recipe, a YAML file; or a folder, file or org/name: then what `init` would write.",
+    ),
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -164,7 +170,7 @@ def verify(  # noqa: PLR0913 - one parameter an option of the contract
     console = _console(as_json, verbose, quiet)
 
     def act() -> tuple[Mapping[str, Any], str, Exit]:
-        loaded = _load(recipe, overrides, None) if recipe else None
+        loaded = _load(str(recipe), overrides, None) if recipe else None
         done = prove(source, candidate, loaded, console)
         code = Exit.VALUES if done.status == "failed" else Exit.OK
         _write_page(html, done)
@@ -193,6 +199,29 @@ def inspect(
         return document, inspect_text(document), Exit.OK
 
     _answer(_console(as_json, verbose, quiet), act, failed_document)
+
+
+@app.command()
+def init(
+    what: Annotated[
+        str, typer.Argument(metavar="WHAT", help="A folder, a file, or org/name[@revision].")
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE.yaml", help="Write it to a new file.")
+    ] = None,
+    *,
+    as_json: JsonOption = False,
+    verbose: VerboseOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Write a commented recipe for a folder, file or repository. It runs as it is."""
+    from hfconvert.init import init_document
+
+    def act() -> tuple[Mapping[str, Any], str, Exit]:
+        document = init_document(what, output)
+        return document, f"wrote {output}" if output else document["recipe"].rstrip(), Exit.OK
+
+    _answer(_console(as_json, verbose, quiet), act, None)
 
 
 @app.command()
@@ -281,13 +310,10 @@ def _failed(
     return (on_failure(error) if on_failure else {}), "", error.exit
 
 
-def _load(recipe: Path, overrides: Sequence[str] | None, output: Path | None) -> Recipe:
-    from hfconvert.recipe import load
+def _load(recipe: str, overrides: Sequence[str] | None, output: Path | None) -> Recipe:
+    from hfconvert.init import recipe_of
 
-    loaded = load(recipe, tuple(overrides or ()))
-    if output is None:
-        return loaded
-    return loaded.model_copy(update={"output": loaded.output.model_copy(update={"path": output})})
+    return recipe_of(recipe, tuple(overrides or ()), output)
 
 
 def _console(as_json: bool, verbose: bool, quiet: bool) -> Console:

@@ -73,6 +73,10 @@ class FamilyTable(Root):
     about: Text = Field(description="What it translates, in one line.")
     options: dict[Text, OptionModel] = Field({}, description="What it takes beside its name.")
     signature: Texts = Field(description="Patterns that all match names of such a checkpoint.")
+    certain: bool = Field(
+        default=False,
+        description="Whether the signature alone says that the family is meant: `init` takes it then.",
+    )
     target: Texts | None = Field(None, description="Patterns of the names that it makes.")
     steps: Annotated[tuple[Item, ...], Field(min_length=1)] = Field(description="What it does.")
     config: dict[Text, Any] = Field(

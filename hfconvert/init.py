@@ -1,0 +1,85 @@
+"""`hfconvert init`: look at a folder, file or repository, and write the recipe for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hfconvert.errors import UserError, recipe_problem
+from hfconvert.inspect.facts import inspect_files
+from hfconvert.inspect.propose import propose
+from hfconvert.inspect.recipe_text import recipe_text
+from hfconvert.recipe import Location, Recipe, load, parse, parse_location
+from hfconvert.sourcing import list_what
+
+RECIPES = (".yaml", ".yml", ".json")
+MOST = 1 << 20  # bytes of a file of another name that could be a recipe
+NAME = "hfconvert-init.yaml"  # how positions in a recipe that no file holds are shown
+
+
+def init(what: str, folder: Path) -> str:
+    """The text of the recipe, to be stored in `folder`. UserError where there is nothing to convert."""
+    location = _location(what)
+    document = inspect_files(list_what(what))
+    return recipe_text(location, propose(document, location.path), folder)
+
+
+def is_recipe(what: str) -> bool:
+    """Whether a command's argument names a recipe, by its name or its text; else it is to be converted."""
+    path = Path(what)
+    if path.is_dir():
+        return False
+    if path.suffix in RECIPES or not path.is_file():
+        return path.suffix in RECIPES
+    try:
+        with path.open("rb") as file:
+            text = file.read(MOST).decode()
+    except (OSError, UnicodeDecodeError):
+        return False
+    return "\0" not in text and "version" in text
+
+
+def recipe_of(what: str, overrides: tuple[str, ...] = (), output: Path | None = None) -> Recipe:
+    """The recipe that an argument names, or the one that `init` would write for it. UserError."""
+    loaded = load(Path(what), overrides) if is_recipe(what) else _proposed(what, overrides)
+    if output is None:
+        return loaded
+    return loaded.model_copy(update={"output": loaded.output.model_copy(update={"path": output})})
+
+
+def init_document(what: str, file: Path | None) -> dict[str, Any]:
+    """The document of `hfconvert init --json`; the recipe is written to `file`, if any. UserError."""
+    text = init(what, file.parent if file else Path())
+    if file is not None:
+        _store(text, file)
+    return {"recipe": text, "file": str(file) if file else None}
+
+
+def _proposed(what: str, overrides: tuple[str, ...]) -> Recipe:
+    return parse(init(what, Path()), NAME, overrides)
+
+
+def _store(text: str, file: Path) -> None:
+    """Write the recipe to a file that is not there yet. UserError (exit 2) where it is, or cannot be."""
+    try:
+        with file.open("x", encoding="utf-8") as target:
+            target.write(text)
+    except OSError as error:
+        raise UserError(
+            recipe_problem(
+                f"the recipe cannot be written to {file}: {error.strerror}",
+                why="a recipe that is there may hold somebody's work"
+                if isinstance(error, FileExistsError)
+                else "its folder does not exist or is read-only",
+                do="choose another name with --output",
+                subject="--output",
+            )
+        ) from error
+
+
+def _location(what: str) -> Location:
+    """What is meant, by the rule of `sourcing.list_what`: it looks where there is something to look at."""
+    path = Path(what)
+    if path.exists() or what[:1] in "./" or what.count("/") != 1:
+        return Location(path=path)
+    return parse_location(what, subject="WHAT")
