@@ -30,6 +30,8 @@ class RemoteFile:
     default the system's folder for temporary files. `identity` is the content identity by the Hub's record.
     """
 
+    distant = True
+
     def __init__(self, snapshot: Snapshot, path: str, *, folder: Path | None = None) -> None:
         record = snapshot.file(path)
         self.name, self.size, self.identity = path, record.size, record.identity

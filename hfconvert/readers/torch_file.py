@@ -52,7 +52,7 @@ def _read(source: ByteSource, nesting: int) -> TorchFile:
 
 
 def _read_zip(source: ByteSource, nesting: int) -> TorchFile:
-    entries = read_directory(source)
+    source, entries = read_directory(source)
     tops = _tops(entries)
     if len(tops) > 1:
         listed = ", ".join(repr(top) for top in tops[:5])

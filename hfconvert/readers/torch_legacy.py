@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from hfconvert.findings import Finding, warning
@@ -20,8 +21,9 @@ from hfconvert.pickles.state import PersistentLoad, RefusedError
 from hfconvert.pickles.stream import Stream
 from hfconvert.pickles.values import Global, Span, StorageRef
 from hfconvert.readers.torch_found import TorchFile, broken, refused
+from hfconvert.readers.torch_guarded import Guard, Guarded
 from hfconvert.readers.torch_sources import Memory, Section
-from hfconvert.tensors.source import ByteSource
+from hfconvert.tensors.source import ByteSource, is_distant, read
 
 MAGIC = 0x1950A86A20F9469CFC6C
 PROTOCOL = 1001
@@ -119,6 +121,7 @@ class LegacyStream:
         if type(keys) is not list:
             raise refused(self._source, "its list of storages is missing")
         position = self._stream.position
+        guards: list[Guard] = []
         for number, key in enumerate(keys):
             root = self._roots.get(key) if type(key) in (str, int) else None
             if root is None or root.source is not None:
@@ -128,17 +131,27 @@ class LegacyStream:
             end = position + 8 + root.nbytes
             if end > self._source.size:
                 raise self._cut_off(number, len(keys), end)
-            unit = 1 if root.dtype is None else root.dtype.itemsize
-            counted = int.from_bytes(Stream(self._source, position, position + 8).take(8), "little")
-            if counted * unit != root.nbytes:
-                told = (
-                    f"has {counted} elements in the file, {root.nbytes // unit} in its description"
-                )
-                raise refused(self._source, f"its storage {number} {told}")
+            check = partial(self._count, root, number, position)
+            if is_distant(self._source):
+                guards.append(Guard(position, position + 8, end, check))
+            else:
+                check()
             root.source, root.start, root.swapped = self._source, position + 8, swapped
             position = end
+        if guards:
+            guarded = Guarded(self._source, guards)
+            for root in self._roots.values():
+                root.source = guarded if root.source is not None else None
         self._finish(keys)
         return position
+
+    def _count(self, root: StorageRef, number: int, position: int) -> None:
+        """Hold the count of elements before a storage against its description. UserError (exit 3)."""
+        unit = 1 if root.dtype is None else root.dtype.itemsize
+        counted = int.from_bytes(read(self._source, position, position + 8), "little")
+        if counted * unit != root.nbytes:
+            told = f"has {counted} elements in the file, {root.nbytes // unit} in its description"
+            raise refused(self._source, f"its storage {number} {told}")
 
     def _finish(self, keys: list[Any]) -> None:
         for root in self._roots.values():

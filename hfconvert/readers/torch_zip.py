@@ -11,9 +11,11 @@ import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from hfconvert.errors import UserError, source_problem
-from hfconvert.tensors.source import ByteSource, read
+from hfconvert.readers.torch_guarded import Guard, Guarded
+from hfconvert.tensors.source import ByteSource, is_distant, read
 
 MAX_ENTRIES = 200_000
 MAX_DIRECTORY = 64 << 20
@@ -28,6 +30,10 @@ _REFUSED_FLAGS = 0x1 | 0x20 | 0x40 | 0x2000  # encrypted, patched, strongly encr
 _DESCRIPTOR = 0x8
 _UTF8 = 0x800
 _NARROW = 0xFFFFFFFF
+_TAIL = 64 << 10  # bytes at the end of a zip: its end records, and small directories
+_ALIGNMENT = 64  # of the data in the zips of torch
+_FAR = 1 << 16  # bytes of the extra field of a header, at most
+_FEW = 16  # entries
 _OUTSIDE = re.compile(r"^([/\\]|[A-Za-z]:)|(^|[/\\])\.\.([/\\]|$)|\0")
 
 
@@ -57,17 +63,24 @@ class _Record:
     header: int
 
 
-def read_directory(source: ByteSource) -> Mapping[str, Entry]:
-    """The entries by name, in the order of the directory. UserError (exit 3) for a zip that lies."""
+def read_directory(source: ByteSource) -> tuple[ByteSource, Mapping[str, Entry]]:
+    """The entries by name, in the order of the directory, and the source to read them from.
+
+    Of a distant source that is another: it reads the header of an entry with its data, where the directory
+    tells where that begins. UserError (exit 3) for a zip that lies.
+    """
+    source.stage([(max(0, source.size - _TAIL), source.size)])
     start, size, count, shift = _find_directory(source)
+    source.stage([(start, start + size)])
     data = bytes(read(source, start, start + size))
     records = list(_records(source, data, count, shift))
-    entries = _located(source, records, start)
+    guards: list[Guard] = []
+    entries = _located(source, records, start, guards)
     if len(entries) != len(records):
         counts = Counter(record.name for record in records)
         twice = next(name for name, count in counts.items() if count > 1)
         raise _refused(source, f"{twice!r} stands twice in its directory")
-    return entries
+    return Guarded(source, guards) if guards else source, entries
 
 
 def _find_directory(source: ByteSource) -> tuple[int, int, int, int]:
@@ -184,25 +197,69 @@ def _name(source: ByteSource, raw: bytes, flags: int) -> str:
     return name
 
 
-def _located(source: ByteSource, records: list[_Record], directory: int) -> dict[str, Entry]:
-    """Hold every local header against the directory, and the entries against each other."""
+def _located(
+    source: ByteSource, records: list[_Record], directory: int, guards: list[Guard]
+) -> dict[str, Entry]:
+    """Hold headers against the directory, now or by guards, and the entries against each other."""
     ordered = sorted(records, key=lambda record: record.header)
-    source.stage(
-        [
-            (r.header, r.header + _LOCAL.size + len(r.raw_name))
-            for r in ordered
-            if r.header < directory
+    stops = [*(r.header for r in ordered[1:]), directory]
+    starts = _likely_starts(ordered, stops) if is_distant(source) else None
+    if starts is None:
+        starts = _checked_starts(source, ordered, stops, directory)
+    else:
+        guards += [
+            Guard(r.header, start, start + r.packed, partial(_check, source, r, directory, start))
+            for r, start in zip(ordered, starts, strict=True)
         ]
-    )
-    starts: dict[int, int] = {}
-    for record, stop in zip(ordered, [*(r.header for r in ordered[1:]), directory], strict=True):
-        begin = _data_start(source, record, directory)
-        if begin + record.packed > stop:
-            raise _refused(source, f"{record.name!r} overlaps what follows it")
-        starts[record.header] = begin
+    begins = {r.header: start for r, start in zip(ordered, starts, strict=True)}
     return {
-        r.name: Entry(r.name, r.method, starts[r.header], r.packed, r.size, r.crc) for r in records
+        r.name: Entry(r.name, r.method, begins[r.header], r.packed, r.size, r.crc) for r in records
     }
+
+
+def _checked_starts(
+    source: ByteSource, ordered: list[_Record], stops: list[int], directory: int
+) -> list[int]:
+    """Where the data of every entry begins, by its own header."""
+    headers = [(r.header, r.header + _LOCAL.size + len(r.raw_name)) for r in ordered]
+    source.stage([(start, stop) for start, stop in headers if start < directory])
+    starts = []
+    for record, stop in zip(ordered, stops, strict=True):
+        start = _data_start(source, record, directory)
+        if start + record.packed > stop:
+            raise _refused(source, f"{record.name!r} overlaps what follows it")
+        starts.append(start)
+    return starts
+
+
+def _likely_starts(ordered: list[_Record], stops: list[int]) -> list[int] | None:
+    """Where the data of every entry begins, if all are stored as torch stores them; else None.
+
+    torch aligns all data, and what follows them is a descriptor, if the flags say so, and the next header.
+    Of few entries it is not asked: chance could let them fit, and reading their headers costs little.
+    """
+    if len(ordered) <= _FEW:
+        return None
+    starts = [_likely_start(record, stop) for record, stop in zip(ordered, stops, strict=True)]
+    known = [start for start in starts if start is not None]
+    return known if len(known) == len(starts) else None
+
+
+def _likely_start(record: _Record, stop: int) -> int | None:
+    name_end = record.header + _LOCAL.size + len(record.raw_name)
+    if record.method != STORED:
+        return None
+    if not record.packed:
+        return name_end if name_end <= stop else None
+    after = (12, 16, 20, 24) if record.flags & _DESCRIPTOR else (0,)
+    starts = (stop - record.packed - size for size in after)
+    fits = (one for one in starts if one % _ALIGNMENT == 0 and name_end <= one <= name_end + _FAR)
+    return next(fits, None)
+
+
+def _check(source: ByteSource, record: _Record, directory: int, start: int) -> None:
+    if _data_start(source, record, directory) != start:
+        raise _refused(source, f"the data of {record.name!r} do not lie where its directory says")
 
 
 def _data_start(source: ByteSource, record: _Record, directory: int) -> int:

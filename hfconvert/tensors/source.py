@@ -39,6 +39,14 @@ class ByteSource(Protocol):
         """Bring these byte ranges close before they are read. Local files have nothing to do."""
 
 
+def is_distant(source: ByteSource) -> bool:
+    """Whether every read of it that was not staged costs a request, so that few reads are worth some care.
+
+    Such a source says so itself, by an attribute `distant` that is true.
+    """
+    return bool(getattr(source, "distant", False))
+
+
 class SourceFile(ByteSource, Protocol):
     """A file of a source, local or on the Hub: bytes, and what tells whether it is still the same."""
 

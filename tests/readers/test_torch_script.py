@@ -56,7 +56,7 @@ def test_constants_are_a_set_of_their_own(kit: Any, script: bytes) -> None:
 
 def test_nothing_of_the_code_is_read(kit: Any, script: bytes) -> None:
     found = kit.open(script)
-    entries = read_directory(found.source)
+    _, entries = read_directory(found.source)
     code = [entry for name, entry in entries.items() if "/code/" in name]
     assert code
     reads = kit.open(script).source.reads
