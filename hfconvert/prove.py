@@ -17,7 +17,6 @@ from hfconvert.checks.written import Written, open_written
 from hfconvert.plan import Plan
 from hfconvert.readers.config import CONFIG
 from hfconvert.readers.index import SUFFIX
-from hfconvert.readers.index import SUFFIX
 from hfconvert.tensors.lazy import TensorSpec
 from hfconvert.tensors.tally import Loss
 
