@@ -29,7 +29,7 @@ WRONG_ENDS = {"lora_tied_target_embed", "lora_gpt2_wte_tied"}
 
 
 def base_of(case: str) -> Path:
-    name = json.loads((FIXTURES / case / "origin.json").read_text())["base"]
+    name: str = json.loads((FIXTURES / case / "origin.json").read_text())["base"]
     return FIXTURES / case / name if name.endswith(".safetensors") else FIXTURES / "base" / name
 
 
