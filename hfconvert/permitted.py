@@ -47,7 +47,7 @@ def choose_disk(recipe: Recipe, planned: Plan, place: Path) -> tuple[bool, tuple
     if asked and keeps:
         raise_any([_contradiction(recipe)])
     place.parent.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(place.parent).free
+    free = free_bytes(place.parent)
     download = planned.origin.download_bytes if planned.origin else 0
     whole, bounded = planned.output_bytes + download, bounded_bytes(planned)
     fits = whole <= free
@@ -60,6 +60,11 @@ def choose_disk(recipe: Recipe, planned: Plan, place: Path) -> tuple[bool, tuple
     )
     hint = "output.disk: bounded says so in the recipe; HF_HOME chooses another disk"
     return True, (warning("publish", str(place.parent), message, hint),)
+
+
+def free_bytes(folder: Path) -> int:
+    """Bytes that the disk of a folder has free."""
+    return shutil.disk_usage(folder).free
 
 
 def no_effect(recipe: Recipe) -> tuple[Finding, ...]:

@@ -115,6 +115,8 @@ def _trouble(target: Target, error: Exception) -> Trouble:
     """What went wrong, where another attempt is in order; else it is raised."""
     cause = find_cause(error)
     wait = None
+    if cause is None:
+        return Trouble(_no_number(target))  # the client makes nothing of the answer
     if isinstance(cause, HfHubHTTPError):
         wait = asked_wait(cause.response.headers)
         if cause.response.status_code not in _AGAIN or (wait or 0) > LONGEST_WAIT:

@@ -20,7 +20,7 @@ from huggingface_hub.utils.tqdm import (
 
 from hfconvert.errors import Problem, UserError, values_problem
 from hfconvert.hub.about import About, hub_problem
-from hfconvert.hub.failures import FAILURES, find_cause
+from hfconvert.hub.failures import FAILURES, BrokenOffError, find_cause
 from hfconvert.hub.target import Target
 from hfconvert.report.sizes import human
 
@@ -72,16 +72,21 @@ def _send(target: Target, files: list[Proven]) -> list[Sent]:
 
     def preupload() -> None:
         nonlocal way
+        expired = False
         try:
             with _quiet_bars(), _without_xet(way):
                 target.client.api.preupload_lfs_files(
                     target.repo, operations, create_pr=proposes, free_memory=True
                 )
         except FAILURES as error:
-            # Xet itself failed, whatever the reason: the other way may work
-            if not isinstance(find_cause(error), HfHubHTTPError):
-                way = next(ways, way)
-            raise
+            cause = find_cause(error)
+            expired = isinstance(cause, HfHubHTTPError) and _is_of_storage(target, cause)
+            if not isinstance(cause, HfHubHTTPError):
+                way = next(ways, way)  # Xet itself failed, whatever the reason: the other may work
+            if not expired:
+                raise
+        if expired:  # outside, so that the refusal is not what really failed
+            raise BrokenOffError("the storage refused the upload")
 
     about = target.about.at(files[0].path) if len(files) == 1 else target.about
     target.client.ask(about, preupload)
@@ -90,6 +95,12 @@ def _send(target: Target, files: list[Proven]) -> list[Sent]:
     if problems:
         raise UserError(*problems)
     return [Sent(file, made, made._is_uploaded) for file, made in pairs]  # noqa: SLF001  # no other word
+
+
+def _is_of_storage(target: Target, error: HfHubHTTPError) -> bool:
+    """Whether not the Hub refused it but the storage, to whose signed addresses it sends: they expire."""
+    address = str(error.response.request.url)
+    return error.response.status_code < 500 and not address.startswith(target.client.endpoint)
 
 
 def _content(file: Proven) -> Path | bytes:

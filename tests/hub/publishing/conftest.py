@@ -75,7 +75,7 @@ def state() -> dict[str, torch.Tensor]:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     torch.manual_seed(0)
-    model = GPT2LMHeadModel(GPT2Config(**{k: v for k, v in CONFIG.items() if k[:2] in ("n_", "vo")}))
+    model = GPT2LMHeadModel(GPT2Config.from_dict(CONFIG))
     return dict(model.state_dict())
 
 
@@ -98,7 +98,7 @@ def run(
     tmp_path: Path,
     sign_in: Callable[[str], None],
 ) -> Run:
-    """Write a recipe and run it, as the console script does; `owner` is signed in, or whose token is given."""
+    """Write a recipe and run it, as the console script does; signed in as `owner` or by a token."""
 
     def act(*options: str, token: str | None = "", source: Any = None, **recipe: Any) -> Done:
         if token is not None:
