@@ -243,7 +243,7 @@ def test_68_the_plan_is_frozen(
         return execute(*arguments)
 
     monkeypatch.setattr("hfconvert.plan.decide", remembering)
-    monkeypatch.setattr("hfconvert.run.execute", mutating)
+    monkeypatch.setattr("hfconvert.making.execute", mutating)
     source = store({"pytorch_model.bin": tiny})
     done = convert(source, options=["--set", "output.max_shard_size=4KB"])
     assert checkpoints

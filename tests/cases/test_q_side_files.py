@@ -146,7 +146,7 @@ def test_212_a_file_that_changes_during_the_run_stops_it(
         yield from copy_files(files, folder)
         (source / "tokenizer.json").write_bytes(TOKENIZER + b" ")
 
-    monkeypatch.setattr("hfconvert.run.copy_files", changing)
+    monkeypatch.setattr("hfconvert.making.copy_files", changing)
     done = convert(source)
     assert done.code in (1, 3)
     assert "tokenizer.json" in done.said
