@@ -23,9 +23,9 @@ def check_names(
 ) -> Check:
     """Compare name, shape and dtype of every tensor with the plan, and index with headers both ways.
 
-    `files` are the written files by their final names, as they were opened afresh, `index` the written index if there is one. Of every
-    tie, the name that was left out has to come back from the one that is stored; `config` is the written
-    configuration.
+    `files` are the written files by their final names, as they were opened afresh, `index` the written index
+    if there is one. Of every tie, the name that was left out has to come back from the one that is stored;
+    `config` is the written configuration.
     """
     found: dict[str, tuple[str, str, tuple[int, ...]]] = {}
     faults: list[str] = []
