@@ -131,16 +131,17 @@ def _open(root: Path, layout: Layout, wanted: Wanted) -> Found:
         except UserError as error:
             problems += error.problems
     raise_any(problems)
+    raise_any(_dangers(opened, wanted))  # before anything else that is wrong with such a file
     files = [
         OpenFile(source, contents, _chosen(source, contents, wanted)) for source, contents in opened
     ]
-    raise_any(_dangers(files, wanted))
     if wanted.ranks is not None:
         files = [_of_rank(file, rank) for rank, file in enumerate(files)]
     tensors, file_of, findings = _together(layout, files, wanted)
     if not tensors:
         raise UserError(_empty(root, layout))
     findings += [finding for file in files for finding in file.contents.findings]
+    findings += [*_sets_left(files, wanted), *_dangers_read(files)]
     if layout.index:
         held = {file.source.name: file.chosen.tensors for file in files}
         findings += check_index(layout.index, held)
@@ -210,20 +211,44 @@ def _listed(sets: Iterable[WeightSet]) -> str:
     )
 
 
-def _dangers(files: Iterable[OpenFile], wanted: Wanted) -> Iterable[Problem]:
+def _sets_left(files: Iterable[OpenFile], wanted: Wanted) -> Iterable[Finding]:
+    """Which set is read, where the format chose among several."""
+    for file in files if wanted.weights is None else ():
+        rest = [one for one in file.contents.sets if one is not file.chosen]
+        if len(rest) == len(file.contents.sets) - 1 and rest:
+            told = f"of its sets of weights `{file.chosen.name}` is read, which the format says is the model"
+            hint = f"source.weights chooses another: {_listed(rest)}"
+            yield info("source", file.source.name, told, hint)
+
+
+def _dangers(opened: Iterable[tuple[SourceFile, Contents]], wanted: Wanted) -> Iterable[Problem]:
     if not wanted.refuse_dangerous:
         return
-    for file in files:
-        dangerous = file.contents.pickle.dangerous if file.contents.pickle else ()
-        if dangerous:
-            names = ", ".join(f"{item.module}.{item.name}" for item in dangerous)
+    for source, contents in opened:
+        names = _dangerous(contents)
+        if names:
             yield source_problem(
                 f"its pickle asks for {names}",
                 why="opened by an ordinary loader, this file would run code; here nothing was run",
                 do="do not trust this file; source.refuse_dangerous: false reads its tensors all the same",
-                subject=str(file.source.path),
+                subject=str(source.path),
                 check="pickle",
             )
+
+
+def _dangers_read(files: Iterable[OpenFile]) -> Iterable[Finding]:
+    """What was passed over because the recipe says so."""
+    for file in files:
+        names = _dangerous(file.contents)
+        if names:
+            told = f"its pickle asks for {names}; nothing of it was run, only tensors are read"
+            yield warning("pickle", file.source.name, told, "do not load this file otherwise")
+
+
+def _dangerous(contents: Contents) -> str:
+    """The dangerous names that a pickle asks for, as a list; nothing where it asks for none."""
+    items = contents.pickle.dangerous if contents.pickle else ()
+    return ", ".join(f"{item.module}.{item.name}" for item in items)
 
 
 def _together(

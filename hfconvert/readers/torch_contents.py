@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 from hfconvert.readers.contents import Contents, OtherTensor, PickleFacts
 from hfconvert.readers.state_dict import facts, no_weights, read_sets
 from hfconvert.readers.torch_file import read_torch
 from hfconvert.tensors.lazy import LazyTensor
 from hfconvert.tensors.source import ByteSource
 
-_RANDOM = ("rng", "gen", "seed", "random")
+# Where training code keeps an optimizer's state, and what torch's optimizers call its tensors.
+_OPTIMIZER = re.compile(
+    r"optim|fp32_flat|(?:^|\.)(?:exp_avg\w*|max_exp_avg\w*|momentum_buffer|square_avg|acc_delta|sum)$",
+    re.IGNORECASE,
+)
 
 
 def read_torch_contents(source: ByteSource) -> Contents:
@@ -33,6 +39,6 @@ def read_torch_contents(source: ByteSource) -> Contents:
 
 
 def _other(name: str, tensor: LazyTensor) -> OtherTensor:
-    """A tensor beside the weights: of the optimizer, except for the state of random numbers."""
-    random = any(part in name.lower() for part in _RANDOM)
-    return OtherTensor(name, "other" if random else "optimizer", tensor.spec)
+    """A tensor beside the weights: of an optimizer, by its place, or of something else."""
+    optimizer = name.startswith("state.") or bool(_OPTIMIZER.search(name))
+    return OtherTensor(name, "optimizer" if optimizer else "other", tensor.spec)
