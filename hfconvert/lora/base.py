@@ -73,6 +73,12 @@ class Base:
         stacked = module in self.checkpoint or (owner in self.stacks and last in STACKED)
         return self.has_module(module) or f"{module}.weight" in self.ties or stacked
 
+    def owner_of(self, module: str) -> str:
+        """The module itself; of a stacked parameter that is named as if it were one, the module it is of."""
+        owner, _, last = module.rpartition(".")
+        stacked = module in self.checkpoint or (owner in self.stacks and last in STACKED)
+        return owner if stacked and not self.has_module(module) else module
+
     def weight_of(self, module: str) -> str | None:
         """The name of the module's weight, stored or tied to one that is; None where it has none."""
         name = f"{module}.weight"

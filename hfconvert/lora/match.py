@@ -10,10 +10,12 @@ from hfconvert.findings import Finding, info, warning
 from hfconvert.keymap.fold import listed
 from hfconvert.lora.adapter import Adapter, Part
 from hfconvert.lora.base import Base, count_families
+from hfconvert.lora.expert_shares import parameters_of
 from hfconvert.lora.kohya import unflatten
 from hfconvert.lora.place import Place, Replacement, Share
 from hfconvert.lora.renames import IDENTITY, Rename, find_names
-from hfconvert.lora.rules import ALL_LINEAR, is_saved, is_target
+from hfconvert.lora.rules import ALL_LINEAR, is_saved, is_target, is_target_parameter
+from hfconvert.lora.settings import Settings
 from hfconvert.lora.shares import share_of
 from hfconvert.lora.terms import Term
 
@@ -40,12 +42,14 @@ class _Collected:
     replaced: dict[str, Replacement] = field(default_factory=dict)
     touched: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)  # modules with tensors, be they right or not
 
     def take(self, module: str, share: Share) -> None:
         for name, term in share.terms:
             self.terms.setdefault(name, []).append(term)
         self.replaced |= share.replaced
         self.problems += share.problems
+        self.seen.add(module)
         if share.terms or share.replaced:
             self.touched.append(module)
 
@@ -67,9 +71,9 @@ def match(adapter: Adapter, base: Base, peft_version: str | None = None) -> Matc
             lost.append(part)
             continue
         place = Place(part, module, adapter, base, peft_version, largest)
-        collected.take(module, share_of(place))
+        collected.take(base.owner_of(module), share_of(place))
     targeted = _targeted(adapter, base, [rename for _, rename in names.values()])
-    absent = [module for module in targeted if module not in set(collected.touched)]
+    absent = [module for module in targeted if module not in collected.seen]
     problems = [
         *_unused(lost, adapter, base),
         *_without_tensors(absent, adapter),
@@ -132,15 +136,27 @@ def _targeted(adapter: Adapter, base: Base, renames: list[Rename]) -> list[str]:
     """Modules of the base that the configuration targets."""
     settings = adapter.settings
     targets = settings.get("target_modules")
-    if isinstance(targets, str) and targets.lower() == ALL_LINEAR:
-        return []
     used = list(dict.fromkeys([*renames, IDENTITY]))
-    return [
+    parameters = list(_with_target_parameters(settings, base, used))
+    if isinstance(targets, str) and targets.lower() == ALL_LINEAR:
+        return parameters
+    return parameters + [
         module
         for module in base.modules
         if base.weight_of(module) is not None
         and any(is_target(settings, name) for name in _given_names(module, used))
     ]
+
+
+def _with_target_parameters(settings: Settings, base: Base, renames: list[Rename]) -> Iterator[str]:
+    """Modules with a parameter that is a target by itself, stored as a stack or as experts one by one."""
+    if not settings.get("target_parameters"):
+        return
+    for module in dict.fromkeys((*base.modules, *base.stacks)):
+        own = {*base.modules.get(module, {}), *parameters_of(base, module)}
+        names = _given_names(module, renames)
+        if any(is_target_parameter(settings, f"{name}.{one}") for name in names for one in own):
+            yield module
 
 
 def _given_names(module: str, renames: Iterable[Rename]) -> Iterator[str]:
