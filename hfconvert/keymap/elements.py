@@ -18,6 +18,7 @@ from hfconvert.keymap.fold import listed
 from hfconvert.tensors.box import Box, full, shape_of
 from hfconvert.tensors.checkpoint import Checkpoint
 from hfconvert.tensors.lazy import LazyTensor
+from hfconvert.tensors.leaf import Leaf
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +79,14 @@ class Part(NamedTuple):
 
 def leaf_parts(tensor: LazyTensor) -> Iterator[Part]:
     """What a tensor is made of in the end: parts of tensors that are made of no others."""
-    todo = [Part(tensor, full(tensor.extent))]
+    todo: list[tuple[LazyTensor, Box]] = [(tensor, full(tensor.extent))]
     while todo:
-        part = todo.pop()
-        inputs = [Part(*one) for one in part.leaf.inputs(part.box)]
+        inner, box = todo.pop()
+        inputs = () if isinstance(inner, Leaf) else tuple(inner.inputs(box))
         if inputs:
             todo += inputs
-        elif prod(shape_of(part.box)):
-            yield part
+        elif all(lo < hi for lo, hi in box):
+            yield Part(inner, box)
 
 
 def _ends(after: Checkpoint) -> Iterator[LazyTensor]:
@@ -113,9 +114,9 @@ def _lost(
 
 def _uncovered(box: Box, boxes: Sequence[Box]) -> Iterator[Box]:
     """What other boxes leave of a box, as cells of a grid that has an edge wherever a box has one."""
-    distinct = [other for other in dict.fromkeys(boxes) if _touches(other, box)]
-    if box in distinct:
+    if box in boxes:
         return
+    distinct = [other for other in dict.fromkeys(boxes) if _touches(other, box)]
     cuts = [_cuts(side, [other[axis] for other in distinct]) for axis, side in enumerate(box)]
     covered = np.zeros([len(edges) - 1 for edges in cuts], dtype=bool)
     for other in distinct:

@@ -35,13 +35,37 @@ class Making:
 Make = Callable[[Sequence[LazyTensor], Making], Sequence[LazyTensor]]  # UnfitError where it cannot
 
 
+def readable(tensor: LazyTensor) -> LazyTensor:
+    """The tensor, when it can be read. UserError otherwise."""
+    if isinstance(tensor, Unreadable):
+        raise UserError(tensor.problem)
+    return tensor
+
+
+def plain(tensor: LazyTensor) -> LazyTensor:
+    """The tensor, when its elements can be told apart. UserError or UnfitError otherwise."""
+    if readable(tensor).spec.dtype.kind == "packed":
+        raise UnfitError(
+            f"{tensor.spec.dtype} packs several elements into a byte: it cannot be rearranged",
+            why="the weights are quantised, and their layout is that of the library that packed them",
+            do="leave them out of the pattern, or convert the checkpoint that was quantised",
+        )
+    return tensor
+
+
 def remade(
-    checkpoint: Checkpoint, makings: Sequence[Making], make: Make, label: str, subject: str
+    checkpoint: Checkpoint,
+    makings: Sequence[Making],
+    make: Make,
+    label: str,
+    subject: str,
+    *,
+    accept: Callable[[LazyTensor], LazyTensor] = plain,
 ) -> Checkpoint:
     """The checkpoint with what `make` gives for the taken tensors, where the first of them stood.
 
     UserError with everything that is wrong, about `subject`: tensors that do not fit (those of one kind in
-    one problem), packed ones, names that collide or cannot be.
+    one problem) or that `accept` refuses, names that collide or cannot be.
     """
     given: dict[str, Given] = {}
     unfit: dict[tuple[str, str, str], list[str]] = {}
@@ -49,7 +73,7 @@ def remade(
     for making in makings:
         entries = [checkpoint[name] for name in making.taken]
         try:
-            tensors = make([plain(entry.tensor) for entry in entries], making)
+            tensors = make([accept(entry.tensor) for entry in entries], making)
         except UnfitError as error:
             unfit.setdefault(error.beats, []).append(making.taken[0])
             continue
@@ -71,19 +95,6 @@ def merged_steps(entries: Iterable[Entry]) -> tuple[str, ...]:
 def merged_sources(entries: Iterable[Entry]) -> tuple[str, ...]:
     """The source tensors that several tensors come from, each once, in order."""
     return tuple(dict.fromkeys(chain.from_iterable(entry.sources for entry in entries)))
-
-
-def plain(tensor: LazyTensor) -> LazyTensor:
-    """The tensor, when its elements can be told apart. UserError where it is unreadable."""
-    if isinstance(tensor, Unreadable):
-        raise UserError(tensor.problem)
-    if tensor.spec.dtype.kind == "packed":
-        raise UnfitError(
-            f"{tensor.spec.dtype} packs several elements into a byte: it cannot be rearranged",
-            why="the weights are quantised, and their layout is that of the library that packed them",
-            do="leave them out of the pattern, or convert the checkpoint that was quantised",
-        )
-    return tensor
 
 
 def _exchanged(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-from hfconvert.errors import Problem, raise_any, recipe_problem
+from hfconvert.errors import Problem, UserError, raise_any, recipe_problem
 from hfconvert.findings import Finding, info
 from hfconvert.keymap.applied import Applied, StepFunction, Where
 from hfconvert.keymap.fold import listed
-from hfconvert.keymap.made import Making, remade
+from hfconvert.keymap.made import Making, plain, readable, remade
 from hfconvert.keymap.ranks import ranks_of, world_of
 from hfconvert.keymap.rules import first_matches, parse_rules, unmatched
 from hfconvert.keymap.shapes import check_alike, check_same
@@ -46,11 +46,19 @@ def join(rules: Mapping[str, To], where: Where) -> StepFunction:
             for problem in _incomplete(bases, slices, where(text))
         )
         result = checkpoint
-        said: list[Finding] = []
+        problems: list[Problem] = []
         for text, bases in chosen.items():
-            result = _joined(result, bases, slices, rules[text], where(text))
-            if rules[text] == "replicated":
-                said += _on_some(bases, slices, where(text))
+            try:
+                result = _joined(result, bases, slices, rules[text], where(text))
+            except UserError as error:
+                problems += error.problems
+        raise_any(problems)
+        said = [
+            finding
+            for text, bases in chosen.items()
+            if rules[text] == "replicated"
+            for finding in _on_some(bases, slices, where(text))
+        ]
         return Applied(result, (*findings, *said))
 
     return step
@@ -74,7 +82,8 @@ def _joined(
         return [side_by_side(tensors, to)]
 
     label = "join replicated" if to == "replicated" else f"join dim {to}"
-    return remade(checkpoint, makings, make, label, subject)
+    accept = readable if to == "replicated" else plain
+    return remade(checkpoint, makings, make, label, subject, accept=accept)
 
 
 def _incomplete(

@@ -11,7 +11,7 @@ from hfconvert.errors import Exit, UserError
 from hfconvert.keymap.applied import Applied
 from hfconvert.keymap.apply import apply
 from hfconvert.keymap.families import table
-from hfconvert.keymap.families.resolve import Values, resolve
+from hfconvert.keymap.families.resolve import Values, canonical, resolve
 from hfconvert.recipe.steps import FamilyOptions
 
 Any_ = Callable[..., Any]
@@ -106,6 +106,17 @@ def test_the_configuration_has_values_of_every_type() -> None:
         "tie_word_embeddings": True,
         "rope": {"theta": 4, "kinds": ["a", 2]},
     }
+
+
+def test_the_digest_sees_what_a_family_stands_for(step: Any_, folder: Path) -> None:
+    key_map = [step("drop", ("x",)), step("family", {"name": "fused", "heads": 4})]
+    before = canonical(key_map, Values(), _where)
+    assert before[0] == {"drop": ["x"]}
+    assert before[1]["family"] == {"name": "fused", "heads": 4}
+    assert [next(iter(one)) for one in before[1]["steps"]] == ["rename", "drop", "qkv", "rename"]
+    (folder / "fused.yaml").write_text(FUSED.replace("_extra_state", "extra_state"))
+    assert canonical(key_map, Values(), _where) != before
+    assert canonical(key_map, Values({}, {"num_query_groups": 4}), _where) != before
 
 
 def _apply(holding: Any_, step: Any_, arrays: dict[str, Any]) -> Applied:

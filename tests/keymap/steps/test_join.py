@@ -10,6 +10,10 @@ from hypothesis import strategies as st
 
 from hfconvert.errors import Exit, UserError
 from hfconvert.keymap.apply import apply
+from hfconvert.tensors.checkpoint import found
+from hfconvert.tensors.dtype import BY_CODE
+from hfconvert.tensors.lazy import TensorSpec
+from hfconvert.tensors.leaf import Leaf
 
 Any_ = Callable[..., Any]
 
@@ -80,6 +84,26 @@ def test_slices_that_do_not_fit(holding: Any_, step: Any_, run: Any_, to: Any, s
     arrays = {"a@0": np.zeros((2, 3), "<u2"), "a@1": np.zeros((2, 4), "<u2")}
     with pytest.raises(UserError, match=said):
         run(step("join", {"a": to}), holding(arrays))
+
+
+def test_the_problems_of_all_patterns_come_at_once(holding: Any_, step: Any_, run: Any_) -> None:
+    shapes = {"a@0": (2, 3), "a@1": (2, 4), "b@0": (2,), "b@1": (3,)}
+    before = holding({name: np.zeros(shape, "<u2") for name, shape in shapes.items()})
+    with pytest.raises(UserError) as caught:
+        run(step("join", {"a": 0, "b": "replicated"}), before)
+    assert [one.subject for one in caught.value.problems] == ["join.a", "join.b"]
+
+
+def test_packed_replicas_are_compared_and_packed_slices_refused(
+    checkpoint: Any_, step: Any_, run: Any_
+) -> None:
+    source = checkpoint(["x"])["x"].tensor.source
+    spec = TensorSpec(BY_CODE["F4"], (4, 6))
+    before = found({f"w@{rank}": Leaf.packed(spec, source, 0) for rank in (0, 1)})
+    joined = run(step("join", {"w": "replicated"}), before).checkpoint
+    assert joined["w"].tensor.spec == spec
+    with pytest.raises(UserError, match="F4 packs several elements"):
+        run(step("join", {"w": 0}), before)
 
 
 def test_a_joined_name_that_is_there_already(holding: Any_, step: Any_, run: Any_) -> None:
