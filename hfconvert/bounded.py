@@ -6,7 +6,7 @@ repeat, and the journal knows its sha256.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -26,7 +26,7 @@ from hfconvert.recipe import Recipe
 from hfconvert.report.model import Output
 from hfconvert.shards import Shard
 from hfconvert.tensors.box import full
-from hfconvert.tensors.source import ByteRange
+from hfconvert.tensors.source import ByteRange, ByteSource
 from hfconvert.work import Finished, Journal, check_space
 
 HandOn = Callable[[Made], object]
@@ -86,19 +86,22 @@ def _staged(planned: Plan, recipe: Recipe) -> Iterator[Shard]:
     """The shards, each with what it needs close by; what the one before needed is given back."""
     # Files that lie here are held against their checksums as a whole, by `converting`.
     apart = recipe.validation.tensors == "full" and is_remote(planned)
+    _give_back(planned.sources)  # what was kept of headers is needed no more
     for shard in planned.shards:
         ranges = list(_needs(shard))
-        by_source: dict[int, list[ByteRange]] = {}
-        for part in ranges:
-            by_source.setdefault(id(part.source), []).append(part)
-        for parts in by_source.values():
-            parts[0].source.stage([(part.start, part.stop) for part in parts])
+        sources = {id(part.source): part.source for part in ranges}
+        for key, source in sources.items():
+            source.stage([(one.start, one.stop) for one in ranges if id(one.source) == key])
         if apart:
             raise_any(flipped(covering(planned.checksums, ranges)))
         yield shard
-        for parts in by_source.values():
-            if isinstance(parts[0].source, Staged):
-                parts[0].source.discard()
+        _give_back(sources.values())
+
+
+def _give_back(sources: Iterable[ByteSource]) -> None:
+    for source in sources:
+        if isinstance(source, Staged):
+            source.discard()
 
 
 def _needs(shard: Shard) -> Iterator[ByteRange]:

@@ -43,11 +43,11 @@ def publish(
     tried: Change | None = None
     for attempt in range(ATTEMPTS):
         head = target.look()
-        _check_unmoved(target, head)
         marked = replace(offer, mark=replace(offer.mark, base=head.commit))
         known = look_back(target, marked.mark, head, force=force)
         if known.fate != "new":
             return _found(target, marked, known, tried)
+        _check_unmoved(target, head)  # after our own commit, which moves it too
         change = plan_change(target, marked, sent, head, say)
         sent = {**sent, **{one.file.path: one for one in change.sent}}
         if change.is_empty:

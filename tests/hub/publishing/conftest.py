@@ -111,6 +111,19 @@ def run(
     return act
 
 
+@pytest.fixture
+def interrupted(run: Run, tmp_path: Path) -> Callable[..., int]:
+    """Run a recipe that will be interrupted; its exit code."""
+
+    def act(**recipe: Any) -> int:
+        try:
+            return run(**recipe).code
+        except json.JSONDecodeError:  # an interrupted command leaves no document
+            return 130
+
+    return act
+
+
 def command(*arguments: str) -> Done:
     """Run a command in this process."""
     out, said = io.StringIO(), io.StringIO()
