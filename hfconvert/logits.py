@@ -67,7 +67,7 @@ def _all_values_held(done: Mapping[str, Check]) -> bool:
 
 
 def _moved_by_rounding(outcomes: Outcomes) -> Outcomes:
-    """Outcomes of a cast whose every value is right: logits that move then move by the dtype's rounding alone.
+    """Outcomes of a cast whose every value is right: logits that move do so by the dtype's rounding alone.
 
     That is what the recipe asked for, so it is said and fails nothing; a limit in the recipe still does.
     """
