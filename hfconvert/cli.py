@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hfconvert.errors import Exit, UserError
+from hfconvert.console import complain, open_streams, silence
+from hfconvert.errors import Exit, UserError, exhausted_problem, foreseen
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -262,6 +263,7 @@ def _version(
 
 def main() -> int:
     """The console script: the exit code of the command that the arguments name."""
+    open_streams()
     signal.signal(signal.SIGTERM, _interrupted)
     gc.set_threshold(200_000)  # a plan is many small values that live until the end
     try:
@@ -272,9 +274,7 @@ def main() -> int:
     except Exception as error:  # noqa: BLE001 - the edge: what is left is a bug of ours
         return _unforeseen(error)
     if code == Exit.INTERRUPTED:
-        sys.stderr.write(
-            "\ninterrupted: what is complete is kept beside the output; run again to go on\n"
-        )
+        complain("\ninterrupted: what is complete is kept beside the output; run again to go on\n")
     return code
 
 
@@ -288,8 +288,8 @@ def _answer(
     """Act, then put the document or the text where it belongs, and exit with the code."""
     try:
         document, text, code = act()
-    except UserError as error:
-        document, text, code = _failed(console, error, on_failure)
+    except Exception as error:  # noqa: BLE001 - what is no error of a user passes on
+        document, text, code = _failed(console, foreseen(error), on_failure)
     if copy_to is not None and document:
         try:
             _write(copy_to, document)
@@ -329,7 +329,7 @@ def _write_page(path: Path | None, report: Report) -> None:
     from hfconvert.report.page import report_page
 
     try:
-        path.write_text(report_page(report), encoding="utf-8")
+        path.write_text(report_page(report), encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise UserError(
             recipe_problem(
@@ -349,10 +349,9 @@ def _with_page(path: Path | None, on_failure: OnFailure) -> OnFailure:
         if path is not None:
             from hfconvert.report.page import document_page
 
-            with suppress(
-                OSError
-            ):  # what stopped the command is said, whether there is a page or not
-                path.write_text(document_page(document), encoding="utf-8")
+            page = document_page(document)
+            with suppress(OSError):  # what stopped the command is said, with a page or without
+                path.write_text(page, encoding="utf-8", errors="backslashreplace")
         return document
 
     return failed
@@ -383,15 +382,18 @@ def _interrupted(_signal: int, _frame: FrameType | None) -> None:
 
 def _unforeseen(error: Exception) -> int:
     """A usage error of the command line (2), or a bug of ours (70) with a log to paste."""
-    usage = getattr(error, "show", None)
-    if usage is not None:
+    if (usage := getattr(error, "show", None)) is not None:
         usage()
         return int(getattr(error, "exit_code", Exit.RECIPE))
+    if (lacking := exhausted_problem(error)) is not None:
+        silence(sys.stdout)  # where it was the answer that found no room
+        complain(f"error: {lacking}\n")
+        return lacking.exit
     from hfconvert.machine import versions
 
     log = "".join(traceback.format_exception(error))
     used = ", ".join(f"{name} {number}" for name, number in versions().items())
-    sys.stderr.write(
+    complain(
         f"error: this is a bug of hfconvert\n  why: {type(error).__name__}: {error}\n"
         f"  do:  report it with what follows\n--- log ---\n{used}\n{log}--- end ---\n"
     )

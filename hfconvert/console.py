@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 from hfconvert.errors import Problem
 from hfconvert.findings import Finding
@@ -37,7 +37,7 @@ class Console:
     def result(self, text: str) -> None:
         """Put the text that a command was asked for on stdout."""
         encoding = sys.stdout.encoding or "utf-8"
-        self._out(text.encode(encoding, "backslashreplace").decode(encoding))
+        self._out(_visible(text).encode(encoding, "backslashreplace").decode(encoding))
 
     def note(self, text: str) -> None:
         """Say what is going on, unless quiet."""
@@ -85,12 +85,37 @@ class Console:
         try:
             sys.stdout.write(text + "\n")
             sys.stdout.flush()
-        except BrokenPipeError:  # whoever read it has enough; a flush at exit would complain again
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except BrokenPipeError:  # whoever read it has enough
+            silence(sys.stdout)
 
     def _err(self, text: str) -> None:
-        sys.stderr.write(text + "\n")
+        complain(_visible(text) + "\n")
+
+
+def open_streams() -> None:
+    """Lead standard streams that the caller closed to nowhere: a file opened later would take their place."""
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+        if getattr(sys, name) is None:
+            mode = "w" if descriptor else "r"
+            setattr(sys, name, open(descriptor, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - a descriptor, for as long as the process lives
+
+
+def silence(stream: TextIO) -> None:
+    """Lead a stream that takes no more to nowhere, or the flush at exit complains again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def complain(text: str) -> None:
+    """Put text on stderr; what cannot be said there stops nothing."""
+    try:
+        sys.stderr.write(text)
         sys.stderr.flush()
+    except OSError:
+        silence(sys.stderr)
 
 
 @contextmanager
@@ -109,6 +134,16 @@ def _bar(label: str, total: int) -> Iterator[Advance]:
                 progress.advance(task, nbytes)
 
         yield advance
+
+
+def _visible(text: str) -> str:
+    """The text with control characters as escapes: no name of a file or tensor may act on a terminal."""
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode()
+        for one in text
+    )
 
 
 def bytes_line(name: str, nbytes: int, text: str) -> str:

@@ -17,6 +17,7 @@ from hfconvert.digest import Identity, Remembered, identify, identifying, rememb
 from hfconvert.errors import (
     Problem,
     UserError,
+    exhausted_problem,
     raise_any,
     recipe_problem,
     resource_problem,
@@ -292,6 +293,9 @@ def _disk_errors(output: Path, where: str) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise UserError(_full(output, error)) from error
+        lacking = exhausted_problem(error)
+        if lacking is not None:
+            raise UserError(lacking) from error
         raise UserError(_unwritable(output, error, where)) from error
 
 

@@ -6,11 +6,20 @@ One exception, `UserError`, carries every problem found at once. A problem has t
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
 from hfconvert.findings import Finding
+
+_LACKING = {
+    errno.EMFILE: "open files",
+    errno.ENFILE: "open files",
+    errno.ENOMEM: "memory",
+    errno.ENOSPC: "room on the disk",
+    errno.EDQUOT: "room on the disk",
+}
 
 
 class Exit(IntEnum):
@@ -95,6 +104,45 @@ def resource_problem(
 ) -> Problem:
     """Not enough disk or memory (exit 5)."""
     return Problem(exit=Exit.RESOURCES, check=check, subject=subject, what=what, why=why, do=do)
+
+
+def unreadable_problem(path: object, error: OSError) -> Problem:
+    """A file or folder of the source that the system does not let us read (exit 3), or lacks means to (5).
+
+    `path` is what was asked for; where the error names a file itself, that is the subject.
+    """
+    return exhausted_problem(error) or source_problem(
+        f"this cannot be read: {error.strerror or error}",
+        why="it has no read permission, its name is too long, or the disk under it fails",
+        do="make it readable, or take it out of the source",
+        subject=str(error.filename or path),
+    )
+
+
+def exhausted_problem(error: BaseException) -> Problem | None:
+    """What the system has no more of, memory, threads, files or room (exit 5); None for other errors."""
+    lacking = _LACKING.get(error.errno or 0) if isinstance(error, OSError) else None
+    if isinstance(error, MemoryError):
+        lacking = "memory"
+    if isinstance(error, RuntimeError) and "start new thread" in str(error):
+        lacking = "threads"
+    if lacking is None:
+        return None
+    return resource_problem(
+        f"the system gives no more {lacking}: {str(error) or type(error).__name__}",
+        why="a limit of this process is low (`ulimit -a`), or other programs take what there is",
+        do="raise the limit, or end other programs; then run again",
+    )
+
+
+def foreseen(error: Exception) -> UserError:
+    """The error as one that a user can meet. Any other is a bug of ours, and raised again as it is."""
+    if isinstance(error, UserError):
+        return error
+    lacking = exhausted_problem(error)
+    if lacking is None:
+        raise error
+    return UserError(lacking)
 
 
 def raise_any(problems: Iterable[Problem]) -> None:

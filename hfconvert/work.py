@@ -17,7 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hfconvert.errors import Problem, UserError, recipe_problem, resource_problem
+from hfconvert.errors import (
+    Problem,
+    UserError,
+    exhausted_problem,
+    recipe_problem,
+    resource_problem,
+)
 from hfconvert.hashing import hash_file
 from hfconvert.tensors.tally import Loss
 
@@ -274,7 +280,7 @@ def _taken(path: Path, what: str, where: str) -> Problem:
 
 
 def _unwritable(path: Path, error: OSError, where: str) -> Problem:
-    return recipe_problem(
+    return exhausted_problem(error) or recipe_problem(
         f"the output folder cannot be made: {path}: {error.strerror}",
         why="the folder above it is read-only, or is no folder",
         do="choose another output",

@@ -57,6 +57,22 @@ def test_text_is_shown_as_the_terminal_can(
     assert raw.getvalue().decode(encoding) == shown + "\n"
 
 
+def test_no_name_acts_on_a_terminal(capsys: Captured) -> None:
+    name = "a\x1b[31m\x9b2J\u202eb\r"
+    shown = "a\\x1b[31m\\x9b2J\\u202eb\\r"
+    console = Console(verbosity=1)
+    console.result(f"{name}\nnext é")
+    console.note(name)
+    console.finding(warning("source", name, name, name))
+    console.problem(source_problem(name, why=name, do=name, subject=name))
+    out, err = capsys.readouterr()
+    assert out == f"{shown}\nnext é\n"
+    assert err == (
+        f"{shown}\nwarning: {shown}: {shown}\n  {shown}\n"
+        f"error: {shown}: {shown}\n  why: {shown}\n  do:  {shown}\n"
+    )
+
+
 def test_no_bar_where_nobody_looks(capsys: Captured) -> None:
     with Console().progress("convert", 100) as advance:
         advance(100)

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from hfconvert.errors import (
     Exit,
     Problem,
     UserError,
+    exhausted_problem,
+    foreseen,
     raise_any,
     recipe_problem,
     resource_problem,
     source_problem,
+    unreadable_problem,
     values_problem,
 )
 from hfconvert.findings import Finding, info, warning
@@ -91,3 +96,48 @@ def test_findings_have_levels() -> None:
     )
     assert info("source", "x", "m").level == "info"
     assert info("source", "x", "m").as_json()["hint"] == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "lacking"),
+    [
+        (MemoryError(), "memory"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "memory"),
+        (RuntimeError("can't start new thread"), "threads"),
+        (OSError(errno.EMFILE, "Too many open files"), "open files"),
+        (OSError(errno.ENFILE, "Too many open files in system"), "open files"),
+        (OSError(errno.ENOSPC, "No space left on device"), "room on the disk"),
+    ],
+)
+def test_what_the_system_lacks_is_no_bug(error: Exception, lacking: str) -> None:
+    problem = exhausted_problem(error)
+    assert problem is not None
+    assert problem.exit == Exit.RESOURCES
+    assert problem.what.startswith(f"the system gives no more {lacking}: ")
+    assert foreseen(error).problems == (problem,)
+    if isinstance(error, OSError):
+        assert unreadable_problem("model.bin", error) == problem
+
+
+@pytest.mark.parametrize("error", [RuntimeError("odd"), OSError(errno.EIO, "odd"), KeyError("odd")])
+def test_other_errors_are_bugs(error: Exception) -> None:
+    assert exhausted_problem(error) is None
+    with pytest.raises(type(error)) as raised:
+        foreseen(error)
+    assert raised.value is error
+
+
+def test_errors_of_users_pass_through() -> None:
+    error = UserError(SOURCE)
+    assert foreseen(error) is error
+
+
+def test_what_may_not_be_read_is_named() -> None:
+    said = unreadable_problem("folder", PermissionError(errno.EACCES, "Permission denied"))
+    assert (said.exit, said.subject, said.what) == (
+        Exit.SOURCE,
+        "folder",
+        "this cannot be read: Permission denied",
+    )
+    named = PermissionError(errno.EACCES, "Permission denied", "folder/config.json")
+    assert unreadable_problem("folder", named).subject == "folder/config.json"

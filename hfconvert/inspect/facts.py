@@ -116,8 +116,6 @@ def _config(root: Path, folders: Iterable[str]) -> tuple[Mapping[str, Any] | Non
             found = read_config(root / folder)
         except UserError as error:
             return None, [problem.finding() for problem in error.problems]
-        except OSError:
-            continue
         if found is not None:
             return found, []
     return None, []

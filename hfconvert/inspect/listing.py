@@ -46,8 +46,12 @@ def list_files(path: Path) -> Listing:
 
 
 def printable(name: str) -> str:
-    """A name as a document can hold it: bytes that are no UTF-8 as escapes."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    """A name as a document can hold it: bytes that are no UTF-8, and halves of pairs, as escapes."""
+    try:
+        content = name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # JSON can spell halves of surrogate pairs that stand for no byte
+        content = name.encode("utf-8", "backslashreplace")
+    return content.decode("utf-8", "backslashreplace")
 
 
 def _folder(root: Path) -> Listing:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hfconvert.errors import UserError, source_problem
+from hfconvert.errors import UserError, source_problem, unreadable_problem
 from hfconvert.readers.json_text import KeyPath
 
 TIE = "tie_word_embeddings"
@@ -19,12 +19,14 @@ MAX_CONFIG = 16 << 20  # bytes
 def read_config(root: Path) -> Mapping[str, Any] | None:
     """The configuration of the folder, or None where there is none. UserError (exit 3) where it is broken."""
     path = root / CONFIG
-    if not path.is_file():
-        return None
-    if path.stat().st_size > MAX_CONFIG:
-        raise _broken(path, f"it is larger than {MAX_CONFIG} bytes")
     try:
+        if not path.is_file():
+            return None
+        if path.stat().st_size > MAX_CONFIG:
+            raise _broken(path, f"it is larger than {MAX_CONFIG} bytes")
         document = json.loads(path.read_bytes())
+    except OSError as error:
+        raise UserError(unreadable_problem(path, error)) from error
     except (ValueError, RecursionError) as error:
         raise _broken(path, str(error)) from error
     if not isinstance(document, dict):

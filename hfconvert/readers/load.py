@@ -10,6 +10,7 @@ from typing import Any
 from hfconvert.errors import (
     Problem,
     UserError,
+    exhausted_problem,
     raise_any,
     recipe_problem,
     source_problem,
@@ -330,7 +331,7 @@ def _compare_twin(chosen: Found, twin: Found) -> Finding:
 
 
 def _unreadable(path: Path, error: OSError) -> Problem:
-    return source_problem(
+    return exhausted_problem(error) or source_problem(
         f"this cannot be read: {error.strerror or error}",
         why="it has no read permission, its name is too long, or the disk under it fails",
         do="make it readable, or correct source.path",

@@ -7,11 +7,12 @@ what is left out is listed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from hfconvert.errors import UserError, unreadable_problem
 from hfconvert.readers.layout import NO_WEIGHTS
 from hfconvert.tensors.source import LocalFile
 
@@ -85,9 +86,22 @@ def side_files(root: Path, read: Iterable[str], *, alone: bool) -> SideFiles:
 
     `alone` says that one file was named and not its folder: then only files with names that loaders know
     are taken, and nothing is said of the others. Hidden files are passed over; links to files are read
-    through.
+    through. UserError (exit 3) where a file or folder may not be looked at.
     """
-    weights = set(read)
+    try:
+        return _side_files(root, set(read), alone=alone)
+    except OSError as error:
+        raise UserError(unreadable_problem(root, error)) from error
+
+
+def is_side_file(name: str) -> bool:
+    """Whether a file of this place in a folder is copied beside the weights, by its name alone."""
+    *folders, last = name.split("/")
+    hidden = last.startswith(".") or any(_matches(folder, _FOLDERS) for folder in folders)
+    return not hidden and not _matches(last, (*_WEIGHTS, *_TRAINING))
+
+
+def _side_files(root: Path, weights: Container[str], *, alone: bool) -> SideFiles:
     copied, left_out, unusable = [], [], []
     for name in sorted(_walk(root, deep=not alone)):
         if name in weights or (alone and not _matches(name, _KNOWN)):
@@ -101,27 +115,32 @@ def side_files(root: Path, read: Iterable[str], *, alone: bool) -> SideFiles:
     return SideFiles(tuple(copied), tuple(left_out), tuple(unusable))
 
 
-def is_side_file(name: str) -> bool:
-    """Whether a file of this place in a folder is copied beside the weights, by its name alone."""
-    *folders, last = name.split("/")
-    hidden = last.startswith(".") or any(_matches(folder, _FOLDERS) for folder in folders)
-    return not hidden and not _matches(last, (*_WEIGHTS, *_TRAINING))
-
-
 def _walk(root: Path, *, deep: bool) -> Iterator[str]:
     """Files below a folder by their place in it; links to folders and results of ours are passed over."""
-    for folder, folders, files in os.walk(root):
+    for folder, folders, files in os.walk(root, onerror=_raise):
         folders[:] = [
             name
             for name in sorted(folders)
             if (deep or name == _TEMPLATES)
             and not _matches(name, _FOLDERS)
-            and not (Path(folder) / name / RECORD).exists()
+            and not _is_result(Path(folder) / name)
         ]
         for name in files:
             path = Path(folder) / name
             if not name.startswith(".") and (path.is_file() or path.is_symlink()):
                 yield path.relative_to(root).as_posix()
+
+
+def _is_result(folder: Path) -> bool:
+    """Whether a run of ours made the folder; one that may not be searched is said when it is listed."""
+    try:
+        return (folder / RECORD).exists()
+    except PermissionError:
+        return False
+
+
+def _raise(error: OSError) -> None:
+    raise error  # os.walk passes over a folder that it may not read: its files would be lost silently
 
 
 def _is_text(name: str) -> bool:

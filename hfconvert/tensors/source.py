@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from hfconvert.errors import Problem, UserError, source_problem
+from hfconvert.errors import Problem, UserError, exhausted_problem, source_problem
 
 
 class ByteRange(NamedTuple):
@@ -125,7 +125,7 @@ class LocalFile:
             return self._opened[0]
 
     def _unreadable(self, error: OSError) -> Problem:
-        return source_problem(
+        return exhausted_problem(error) or source_problem(
             f"the file cannot be read: {error.strerror}",
             why="it has no read permission, or the disk under it fails",
             do="make it readable, or fetch it again",

@@ -26,6 +26,20 @@ def _in_a_process(
     )
 
 
+def _through_a_shell(
+    arguments: str, streams: str, cwd: Path, before: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """A command whose standard streams are redirected or closed as a shell writes it."""
+    return subprocess.run(
+        ["bash", "-c", f'{before} exec "$0" -m hfconvert {arguments} {streams}', sys.executable],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 WITHOUT_TORCH = """
 import sys
 from hfconvert.cli import main
@@ -72,6 +86,30 @@ def test_a_locale_without_unicode(recipe: str, tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     plain = _in_a_process("inspect", "./source", cwd=tmp_path, PYTHONIOENCODING="ascii")
     assert plain.returncode == 0, plain.stderr
+
+
+@pytest.mark.parametrize(
+    "streams", ["<&-", ">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-", "2>/dev/full"]
+)
+def test_streams_that_the_caller_closed(recipe: str, tmp_path: Path, streams: str) -> None:
+    ran = _through_a_shell(f"run {recipe} --output out", streams, tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads((tmp_path / "out" / "hfconvert.json").read_text())["digest"]
+    assert _through_a_shell("run absent.yaml", streams, tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize("arguments", ["run {} --output out", "plan {} --json", "--help"])
+def test_an_answer_that_finds_no_room(recipe: str, tmp_path: Path, arguments: str) -> None:
+    ran = _through_a_shell(arguments.format(recipe), ">/dev/full", tmp_path)
+    assert ran.returncode == 5
+    assert "the system gives no more room on the disk" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_low_limit_of_file_sizes_is_said(recipe: str, tmp_path: Path) -> None:
+    ran = _through_a_shell(f"run {recipe} --output out", "", tmp_path, "ulimit -f 0;")
+    assert (ran.returncode, "Traceback" in ran.stderr) == (5, False)
+    assert not (tmp_path / "out").exists()
 
 
 def test_whoever_reads_stdout_may_stop(recipe: str, tmp_path: Path) -> None:

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from hfconvert.errors import Exit, UserError
+from hfconvert.readers.config import read_config
 from hfconvert.readers.side_files import SideFiles, side_files
 
 
@@ -117,3 +120,30 @@ def test_links_to_files_are_followed_and_links_to_folders_are_not(tmp_path: Path
     (root / "gone.json").symlink_to(blobs / "nothing")
     (file,) = side_files(root, (), alone=False).copied
     assert (file.name, file.size) == ("config.json", 3)
+
+
+def test_a_folder_that_may_not_be_listed_is_not_lost_silently(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _sides(tmp_path, "config.json", "sub/notes.txt")
+    listed = os.scandir
+
+    def denied(path: str | int) -> object:
+        if str(path).endswith("sub"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    with pytest.raises(UserError) as raised:
+        side_files(tmp_path, (), alone=False)
+    assert raised.value.exit == Exit.SOURCE
+    assert raised.value.problems[0].subject == str(tmp_path / "sub")
+
+
+def test_files_that_may_not_be_looked_at_are_said(tmp_path: Path) -> None:
+    (tmp_path / "config.json").symlink_to("x" * 300)  # longer than any file system allows
+    for look in (read_config, lambda root: side_files(root, (), alone=False)):
+        with pytest.raises(UserError) as raised:
+            look(tmp_path)
+        assert raised.value.exit == Exit.SOURCE
+        assert raised.value.problems[0].subject == str(tmp_path / "config.json")
