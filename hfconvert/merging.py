@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hfconvert.decide import Decided
@@ -26,11 +27,15 @@ NO_MERGES = Merges()
 
 
 def merge(
-    recipe: Recipe, decided: Decided, config: Mapping[str, Any] | None, tally: Tally
+    recipe: Recipe,
+    decided: Decided,
+    config: Mapping[str, Any] | None,
+    tally: Tally,
+    root: Path | None = None,
 ) -> Result:
     """The checkpoint with merging nodes where adapters change it; as it was where there are none.
 
-    UserError with everything that is wrong with the adapters.
+    `root` is the folder of the source. UserError with everything that is wrong with the adapters.
     """
     if recipe.lora is None:
         return Result(decided.checkpoint, NO_MERGES, ())
@@ -40,6 +45,7 @@ def merge(
         ties=found or implied_ties(decided.checkpoint, config or {}),
         source=recipe.source.repo,
         where=recipe.position,
+        root=None if recipe.key_map or recipe.source.files else root,
     )
     return merge_adapters(decided.checkpoint, recipe.lora, setting, tally)
 

@@ -149,7 +149,7 @@ def make_plan(recipe: Recipe, origin: Origin | None = None) -> Plan:
     decided = decide(applied, config)
     raise_any([*_unreadable(decided.checkpoint), *lost_ties(applied.checkpoint, config)])
     tally = Tally()
-    merged = merge(recipe, decided, config, tally)
+    merged = merge(recipe, decided, config, tally, path if path.is_dir() else None)
     casts = cast(merged.checkpoint, recipe.dtype, recipe.position, tally)
     before = {name: one.tensor.spec.dtype.code for name, one in merged.checkpoint.items()}
     configured = configure(

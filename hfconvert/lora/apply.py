@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from hfconvert.errors import raise_any
@@ -14,11 +15,13 @@ from hfconvert.lora.base import Base
 from hfconvert.lora.changed_config import change_config
 from hfconvert.lora.identity import check_identity
 from hfconvert.lora.match import families_of, match
+from hfconvert.lora.model_engine import unfit_for_model, whole_model
 from hfconvert.lora.nodes import Making, merged
 from hfconvert.lora.quantized import make_plain
 from hfconvert.lora.reading import Asked, open_adapter
 from hfconvert.lora.settle import Settled, State, settle
 from hfconvert.lora.terms import Term
+from hfconvert.lora.whole_model import WholeModel
 from hfconvert.readers.json_text import KeyPath
 from hfconvert.recipe.lora import Lora
 from hfconvert.tensors.checkpoint import Checkpoint, Dropped, Entry
@@ -71,12 +74,14 @@ class Setting:
 
     `config` is the base's configuration, `ties` maps names that are not stored to those they are restored
     from, `source` is the base's identity on the Hub if it has one, `where` gives positions in the recipe.
+    `root` is the folder of the base, None where it is no folder or its names were mapped.
     """
 
     config: Mapping[str, Any]
     ties: Mapping[str, str]
     source: str | None
     where: Callable[..., str]
+    root: Path | None = None
 
 
 def merge_adapters(checkpoint: Checkpoint, lora: Lora, setting: Setting, tally: Tally) -> Result:
@@ -95,7 +100,12 @@ def merge_adapters(checkpoint: Checkpoint, lora: Lora, setting: Setting, tally: 
     settled = settle(base, found, lora.on_tie, setting.where)
     changed = change_config(base, settled, adapters)
     raise_any(changed.problems)
-    making = Making(lora.compute_dtype == "native", tally, _finder(base, settled))
+    native = lora.compute_dtype == "native"
+    model = None
+    if lora.engine == "model":
+        raise_any(unfit_for_model(adapters, settled, plain.config, setting))
+        model = whole_model(checkpoint, adapters, setting, native=native)
+    making = Making(native, tally, _finder(base, settled), model)
     entries, sums = _merge(base, settled, making)
     gone = [
         Dropped(name, "lora: the classifier of the adapter takes its place")
@@ -114,6 +124,7 @@ def merge_adapters(checkpoint: Checkpoint, lora: Lora, setting: Setting, tally: 
         *identity,
         *settled.findings,
         *changed.findings,
+        *_said_of_engine(sums, model),
         *_totals(sums, touched),
     )
     return Result(plain.checkpoint.with_entries(entries, *gone), merges, findings)
@@ -184,6 +195,19 @@ def _sum(name: str, state: State, making: Making) -> Sum:
     names = layers[0].parameters if layers else ()
     bases = {parameter: making.find(f"{module}.{parameter}") for parameter in names}
     return Sum(state.base, state.terms, output, bases)
+
+
+def _said_of_engine(sums: Mapping[str, Sum], model: WholeModel | None) -> Iterator[Finding]:
+    """Which way the updates are computed, and why."""
+    kinds = {term.kind for one in sums.values() for term in one.terms}
+    if model is not None:
+        yield info("lora", "", "engine model: PEFT merges the whole model, as the recipe says")
+    elif "module" in kinds:
+        whole = [name for name, one in sums.items() if any(t.kind == "module" for t in one.terms)]
+        message = f"engine module: {len(whole)} tensors by PEFT, module by module; others in blocks"
+        yield info("lora", "", message, "their method is more than a product that is added")
+    elif sums:
+        yield info("lora", "", "engine module: all updates are plain, and are added in blocks")
 
 
 def _totals(sums: Mapping[str, Sum], touched: Mapping[str, int]) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from hfconvert.lora.scales import scale_of
 from hfconvert.lora.terms import Layer, Term
 from hfconvert.lora.updates import Added, Experts, LowRank, Rows, Update
 from hfconvert.lora.whole import PeftMerged
+from hfconvert.lora.whole_model import OfModel, WholeModel
 from hfconvert.tensors.dtype import DType
 from hfconvert.tensors.lazy import LazyTensor
 from hfconvert.tensors.reorder import Permute
@@ -21,18 +22,24 @@ from hfconvert.tensors.tally import Tally
 class Making:
     """How merges are computed: `native` rounds as PEFT does at the stored dtypes; losses go to `tally`.
 
-    `find` gives a tensor of the base by its name.
+    `find` gives a tensor of the base by its name. `model` is the whole merged model, where it is made.
     """
 
     native: bool
     tally: Tally
     find: Callable[[str], LazyTensor]
+    model: WholeModel | None = None
 
 
 def merged(
     name: str, base: LazyTensor, terms: Sequence[Term], dtype: DType, making: Making
-) -> Merged | PeftMerged:
+) -> Merged | PeftMerged | OfModel:
     """The tensor with all its updates, in their order."""
+    if making.model is not None and terms:
+        factors = tuple(
+            one for term in terms for one in (*term.tensors.values(), *term.shared.values())
+        )
+        return OfModel(making.model, base, factors, dtype, name, making.tally)
     stages = list(_stages(terms))
     node: Merged | PeftMerged | None = None
     for number, stage in enumerate(stages):

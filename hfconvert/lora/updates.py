@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -53,6 +54,9 @@ class LowRank:
         spans = windows(*box[0], self.left.spec.shape[0])
         lefts = {begin: read_floats(self.left, ((begin, end), rank)) for begin, end in spans}
         factor = np.float32(self.scale)
+        folded = _is_exact(self.scale)
+        if folded:
+            lefts = {begin: left * factor for begin, left in lefts.items()}
 
         def change(sums: Sums, part: Box) -> None:
             (lo, hi), (begin, end) = part
@@ -60,7 +64,8 @@ class LowRank:
             for above, below in windows(lo, hi, self.left.spec.shape[0]):
                 start, stop = max(lo, above), min(hi, below)
                 product = multiply(lefts[above], columns)[start - above : stop - above]
-                np.multiply(product, factor, out=product)
+                if not folded:
+                    np.multiply(product, factor, out=product)
                 sums[start - lo : stop - lo] += product
 
         return change
@@ -187,6 +192,11 @@ def read_floats(tensor: LazyTensor, box: Box) -> Floats:
     tensor.fill(raw, box)
     values: Floats = raw.view(FLOATS[tensor.spec.dtype.code]).astype(np.float32, copy=False)
     return values
+
+
+def _is_exact(scale: float) -> bool:
+    """Whether a factor that is scaled by it gives the very product scaled: a power of two, not below one."""
+    return scale >= 1 and math.frexp(scale)[0] == 0.5
 
 
 def within(part: Box, box: Box) -> tuple[slice, ...]:
