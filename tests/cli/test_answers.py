@@ -116,3 +116,16 @@ def test_safetensors_sources_convert_as_well(
     checks = {check["name"]: check["status"] for check in said.document["checks"]}
     assert {name for name, status in checks.items() if status == "pass"} >= {"names", "tensors"}
     assert "fail" not in checks.values()
+
+
+@pytest.mark.parametrize("name", ["\\ud800", "\\udcff"])
+def test_halves_of_pairs_in_an_index_are_shown(command: Command, tmp_path: Path, name: str) -> None:
+    (tmp_path / "source").mkdir(exist_ok=True)
+    save_file({"w": torch.ones(3)}, tmp_path / "source" / "model.safetensors")
+    index = f'{{"metadata": {{}}, "weight_map": {{"{name}": "model.safetensors"}}}}'
+    (tmp_path / "source" / "model.safetensors.index.json").write_text(index)
+    said = command("inspect", "./source", "--json")
+    assert said.code == Exit.OK
+    json.dumps(said.document, ensure_ascii=False).encode("utf-8")
+    assert any(one["level"] == "error" for one in said.document["problems"])
+    assert command("inspect", "./source").code == Exit.OK
