@@ -9,7 +9,21 @@ import sys
 # numpy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from hfconvert.cli import main
+
+def main() -> int:
+    """The console script: the exit code of the command that the arguments name."""
+    from hfconvert.edge import guarded
+
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["inspect"]:
+        from hfconvert.quick import inspect_quickly, is_quick
+
+        if is_quick(arguments):
+            return guarded(lambda: inspect_quickly(arguments))
+    from hfconvert.cli import main as run
+
+    return run()
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -5,24 +5,17 @@ What a command needs is imported when it runs, so that `--help` is quick and not
 
 from __future__ import annotations
 
-import gc
-import json
-import signal
-import sys
-import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hfconvert.console import complain, open_streams, silence
-from hfconvert.errors import Exit, UserError, exhausted_problem, foreseen
+from hfconvert.edge import Act, OnFailure, answer, guarded
+from hfconvert.errors import Exit, UserError
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from hfconvert.console import Console
     from hfconvert.recipe import Recipe
     from hfconvert.report.model import Report
@@ -191,15 +184,9 @@ def inspect(
     quiet: QuietOption = False,
 ) -> None:
     """Say what a folder, file or repository is: format, tensors, ties, what its pickles ask for."""
-    from hfconvert.inspect.facts import failed_document, inspect_files
-    from hfconvert.inspect.text import inspect_text
-    from hfconvert.sourcing import list_what
+    from hfconvert.quick import inspect as look
 
-    def act() -> tuple[Mapping[str, Any], str, Exit]:
-        document = inspect_files(list_what(what))
-        return document, inspect_text(document), Exit.OK
-
-    _answer(_console(as_json, verbose, quiet), act, failed_document)
+    raise typer.Exit(look(what, _console(as_json, verbose, quiet)))
 
 
 @app.command()
@@ -263,51 +250,14 @@ def _version(
 
 def main() -> int:
     """The console script: the exit code of the command that the arguments name."""
-    open_streams()
-    signal.signal(signal.SIGTERM, _interrupted)
-    gc.set_threshold(200_000)  # a plan is many small values that live until the end
-    try:
-        # typer returns the code of typer.Exit, and makes 130 of KeyboardInterrupt
-        code = int(app(standalone_mode=False) or Exit.OK)
-    except KeyboardInterrupt:
-        code = Exit.INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - the edge: what is left is a bug of ours
-        return _unforeseen(error)
-    if code == Exit.INTERRUPTED:
-        complain("\ninterrupted: what is complete is kept beside the output; run again to go on\n")
-    return code
-
-
-Act = Callable[[], tuple[Mapping[str, Any], str, Exit]]
-OnFailure = Callable[[UserError], Mapping[str, Any]]
+    # typer returns the code of typer.Exit, and makes 130 of KeyboardInterrupt
+    return guarded(lambda: int(app(standalone_mode=False) or Exit.OK))
 
 
 def _answer(
     console: Console, act: Act, on_failure: OnFailure | None, copy_to: Path | None = None
 ) -> None:
-    """Act, then put the document or the text where it belongs, and exit with the code."""
-    try:
-        document, text, code = act()
-    except Exception as error:  # noqa: BLE001 - what is no error of a user passes on
-        document, text, code = _failed(console, foreseen(error), on_failure)
-    if copy_to is not None and document:
-        try:
-            _write(copy_to, document)
-        except UserError as error:
-            _, text, code = _failed(console, error, on_failure)
-    if console.as_json and document:
-        console.document(document)
-    elif text and console.verbosity >= 0:
-        console.result(text)
-    raise typer.Exit(code)
-
-
-def _failed(
-    console: Console, error: UserError, on_failure: OnFailure | None
-) -> tuple[Mapping[str, Any], str, Exit]:
-    for problem in error.problems:
-        console.problem(problem)
-    return (on_failure(error) if on_failure else {}), "", error.exit
+    raise typer.Exit(answer(console, act, on_failure, copy_to))
 
 
 def _load(recipe: str, overrides: Sequence[str] | None, output: Path | None) -> Recipe:
@@ -355,46 +305,3 @@ def _with_page(path: Path | None, on_failure: OnFailure) -> OnFailure:
         return document
 
     return failed
-
-
-def _write(path: Path, document: Mapping[str, Any]) -> None:
-    from hfconvert.errors import recipe_problem
-    from hfconvert.report.summary import summary
-
-    as_text = path.suffix.lower() == ".md"
-    text = summary(document) if as_text else json.dumps(document, indent=2) + "\n"
-    try:
-        path.write_text(text, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise UserError(
-            recipe_problem(
-                f"the report cannot be written to {path}: {error.strerror}",
-                why="its folder does not exist or is read-only",
-                do="choose another place with --report",
-                subject="--report",
-            )
-        ) from error
-
-
-def _interrupted(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
-def _unforeseen(error: Exception) -> int:
-    """A usage error of the command line (2), or a bug of ours (70) with a log to paste."""
-    if (usage := getattr(error, "show", None)) is not None:
-        usage()
-        return int(getattr(error, "exit_code", Exit.RECIPE))
-    if (lacking := exhausted_problem(error)) is not None:
-        silence(sys.stdout)  # where it was the answer that found no room
-        complain(f"error: {lacking}\n")
-        return lacking.exit
-    from hfconvert.machine import versions
-
-    log = "".join(traceback.format_exception(error))
-    used = ", ".join(f"{name} {number}" for name, number in versions().items())
-    complain(
-        f"error: this is a bug of hfconvert\n  why: {type(error).__name__}: {error}\n"
-        f"  do:  report it with what follows\n--- log ---\n{used}\n{log}--- end ---\n"
-    )
-    return Exit.BUG

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hfconvert.inspect.listing import Listing, list_files
 from hfconvert.readers.origin import Origin
-from hfconvert.recipe import Location, Recipe, parse_location
 
 if TYPE_CHECKING:
     from hfconvert.hub.checkout import Asked
     from hfconvert.hub.source import Snapshot
+    from hfconvert.recipe import Location, Recipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,7 @@ class Sourced:
 
 def fetch_source(recipe: Recipe) -> Sourced:
     """Everything that is read or copied on local disk, each file as the Hub records it. UserError."""
+    recipe = _with_adapters(recipe)
     if recipe.source.repo is None:
         return Sourced(recipe)
     from hfconvert.hub.checkout import check_out  # noqa: PLC0415 - huggingface_hub, where it is needed
@@ -37,6 +38,7 @@ def fetch_source(recipe: Recipe) -> Sourced:
 
 def look_at_source(recipe: Recipe) -> Sourced:
     """Small files on local disk, weights to be read by ranges: enough for a plan. UserError."""
+    recipe = _with_adapters(recipe)
     if recipe.source.repo is None:
         return Sourced(recipe)
     from hfconvert.hub.checkout import look_into  # noqa: PLC0415 - huggingface_hub, where it is needed
@@ -44,6 +46,21 @@ def look_at_source(recipe: Recipe) -> Sourced:
     snapshot = _pinned(recipe)
     checkout = look_into(snapshot, _asked(recipe))
     return Sourced(_at(recipe, checkout.root), checkout.origin, snapshot)
+
+
+def _with_adapters(recipe: Recipe) -> Recipe:
+    """Adapters of repositories as paths, fetched whole: they are small, and a plan matches their names."""
+    lora = recipe.lora
+    if lora is None or all(one.location.path is not None for one in lora.adapters):
+        return recipe
+    here = [fetch_location(one.location).path for one in lora.adapters]
+    adapters = tuple(
+        one.model_copy(
+            update={"adapter": replace(one.location, path=path, repo=None, revision=None)}
+        )
+        for one, path in zip(lora.adapters, here, strict=True)
+    )
+    return recipe.model_copy(update={"lora": lora.model_copy(update={"adapters": adapters})})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +96,10 @@ def list_what(what: str) -> Listing:
     path = Path(what)
     if path.exists() or what[:1] in "./" or what.count("/") != 1:
         return list_files(path)
-    location = parse_location(what, subject="WHAT")
     from hfconvert.hub.checkout import list_repository  # noqa: PLC0415 - huggingface_hub
+    from hfconvert.recipe import parse_location  # noqa: PLC0415 - pydantic, where it is needed
+
+    location = parse_location(what, subject="WHAT")
 
     root, files = list_repository(_snapshot(location.repo or "", location.revision))
     return Listing(root, files)
