@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from hfconvert.adapters import ProvenAdapter, adapter_names, beside, prove_adapters
 from hfconvert.bounded import make_bounded
 from hfconvert.console import Console
 from hfconvert.converting import (
@@ -25,7 +26,7 @@ from hfconvert.errors import UserError
 from hfconvert.execute import Made
 from hfconvert.findings import Finding, info
 from hfconvert.hub.body import invitation
-from hfconvert.hub.client import connect
+from hfconvert.hub.client import Client, connect
 from hfconvert.hub.create import ensure
 from hfconvert.hub.earlier import Judgement, has_marks, look_back
 from hfconvert.hub.offer import Fate, Published
@@ -54,7 +55,9 @@ class _Job:
     recipe: Recipe
     source: Sourced
     target: Target
+    adapter_target: Target | None
     place: Path
+    scratch: Path
     force: bool
 
 
@@ -70,7 +73,9 @@ def run_and_publish(
     remove_old()
     source = look_at_source(recipe)
     planned = make_plan(source.recipe, source.origin)
-    target = prepare(connect(), _wanted(recipe, wish, source, planned, force=force))
+    client = connect()
+    target = prepare(client, _wanted(recipe, wish, source, planned, force=force))
+    other = _adapter_target(client, wish, planned, force=force)
     console.detail(f"publish  {target.repo} takes it from this account")
     planned, judged, known = _look_back(target, planned, force=force)
     if judged.fate != "new":
@@ -78,11 +83,12 @@ def run_and_publish(
         story = Story(report=report, target=target, source=source.snapshot)
         return _told(report, finish(target, partial(invitation, story), judged))
     check_replaced(recipe, planned, target)
-    place = recipe.output.path or place_for(target.repo, planned.key)
+    scratch = place_for(target.repo, planned.key)
+    place = recipe.output.path or scratch
     bounded, findings = choose_disk(recipe, planned, place)
     for finding in findings:
         console.finding(finding)
-    job = _Job(recipe, source, target, place, force)
+    job = _Job(recipe, source, target, other, place, scratch, force)
     asked = Asked(source.recipe, planned, place, allowed, started, known)
     report = (_publish_bounded if bounded else _publish_whole)(job, asked, console)
     return replace(report, findings=(*report.findings, *findings))
@@ -152,10 +158,69 @@ def _publish(
     job: _Job, report: Report, folder: Path, sent: Mapping[str, Sent], console: Console
 ) -> Published:
     target = ensure(job.target)
-    story = Story(report=report, target=target, source=job.source.snapshot)
-    offer = make_offer(story, folder)
+    adapters = _adapters(job, console)
+    extra: tuple[Proven, ...] = ()
+    if job.adapter_target is not None:
+        _publish_adapters(job, job.adapter_target, adapters, console)
+    else:
+        extra = tuple(beside(target, adapters))
+    story = Story(
+        report=report,
+        target=target,
+        source=job.source.snapshot,
+        adapters=adapter_names(job.recipe),
+        linked=_adapter_repo(job),
+    )
     console.note(f"publish  to {target.repo}")
-    return publish(target, offer, sent, console.note, force=job.force)
+    offer = make_offer(story, folder, extra)
+    published = publish(target, offer, sent, console.note, force=job.force)
+    for adapter in adapters:
+        remove(adapter.folder)
+    return published
+
+
+def _adapter_target(client: Client, wish: Publish, planned: Plan, *, force: bool) -> Target | None:
+    """The repository that the adapters go to, where that is one of their own."""
+    if wish.adapter in ("none", "beside"):
+        return None
+    files = (file for adapter in planned.merges.adapters for file in adapter.files)
+    nbytes = sum(file.size for file in files)
+    wanted = Wanted(repo=wish.adapter, how=wish.how, private=wish.private, nbytes=nbytes)
+    return prepare(client, replace(wanted, force=force))
+
+
+def _adapters(job: _Job, console: Console) -> tuple[ProvenAdapter, ...]:
+    wish = job.recipe.publish
+    if wish is None or wish.adapter == "none":
+        return ()
+    return prove_adapters(job.recipe, job.scratch, console)
+
+
+def _adapter_repo(job: _Job) -> str:
+    """The repository of the adapter: its own one, or where it came from."""
+    if job.adapter_target is not None:
+        return job.adapter_target.repo
+    found = [one.location.repo for one in job.recipe.lora.adapters] if job.recipe.lora else []
+    return found[0] or "" if len(found) == 1 else ""
+
+
+def _publish_adapters(
+    job: _Job, target: Target, adapters: Sequence[ProvenAdapter], console: Console
+) -> None:
+    """Each adapter to the repository that is theirs; several get a folder each."""
+    target = ensure(target)
+    snapshot = job.source.snapshot
+    for adapter in adapters:
+        folder = "" if len(adapters) == 1 else adapter.name.rpartition("/")[2]
+        story = Story(
+            report=adapter.report,
+            target=replace(target, folder=folder),
+            base=snapshot.repo if snapshot else "",
+            linked=job.target.repo,
+            is_adapter=True,
+        )
+        console.note(f"publish  {adapter.name} to {target.repo}")
+        publish(story.target, make_offer(story, adapter.folder), {}, console.note, force=job.force)
 
 
 def _pinned(job: _Job) -> Recipe:

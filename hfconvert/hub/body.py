@@ -141,6 +141,8 @@ def _not_done(story: Story, removed: Sequence[str]) -> Iterator[str]:
 
 def _model_class(story: Story) -> str | None:
     """The class that config.json names, where transformers itself has it; None where it names none."""
+    if story.is_adapter:
+        return None
     config = _config(story)
     named = config.get("architectures")
     name = named[0] if isinstance(named, list) and named else None

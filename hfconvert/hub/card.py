@@ -58,6 +58,9 @@ def metadata_of(story: Story) -> Mapping[str, str | Sequence[str]]:
     format or dtype is called `quantized` there; what an adapter was merged into is a `merge` where both
     parents are on the Hub, else a `finetune`.
     """
+    if story.is_adapter:
+        relation = {"base_model": story.base, "base_model_relation": "adapter"}
+        return relation if story.base else {}
     if story.source is None:
         return {}
     if not story.plan.merges.adapters:
@@ -85,6 +88,8 @@ def _parts(story: Story) -> Iterator[str]:
     changes = ", ".join(changes_of(story.plan)) or "the same names, dtypes and values"
     yield "## How these weights were made"
     yield f"From {story.source_label} by hfconvert: {changes}."
+    if story.is_adapter and story.linked:
+        yield f"Merged into its base: [{story.linked}]({_page(story)})."
     if story.adapters:
         where = f", published in [{story.linked}]({_page(story)})" if story.linked else ""
         yield f"Merged: {', '.join(code(one) for one in story.adapters)}{where}."

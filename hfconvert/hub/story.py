@@ -20,8 +20,8 @@ _COMPUTING = ("dequantize", "densify", "resize")
 class Story:
     """A finished run, where its result goes, and the repository that was converted, None for local files.
 
-    `adapters` are what was merged, as people know them; `linked` is a repository that holds the adapter, or
-    the merged model, as the case may be.
+    `adapters` are what was merged, as people know them, `linked` is the repository of the adapter. Of an
+    adapter that is published itself, `base` is the model that it is for, `linked` the merged model.
     """
 
     report: Report
@@ -29,6 +29,8 @@ class Story:
     source: Snapshot | None = None
     adapters: tuple[str, ...] = ()
     linked: str = ""
+    base: str = ""
+    is_adapter: bool = False
 
     @property
     def plan(self) -> Plan:

@@ -15,6 +15,8 @@ def title_of(story: Story) -> str:
         if is_unchanged(story.plan):
             return VARIANT
         return _short(f"Adding `safetensors` weights: {', '.join(changes_of(story.plan))}")
+    if story.is_adapter:
+        return _short(f"Adding an adapter{f' of {story.base}' if story.base else ''}")
     changes = ", ".join(changes_of(story.plan))
     of = f" of {story.source.repo}" if story.source else ""
     return _short(f"Adding `safetensors` weights{of}{f': {changes}' if changes else ''}")

@@ -41,12 +41,6 @@ _FIELDS = (
         lambda r: r.validation.reference and r.validation.reference.repo,
         "comparing to a repository",
     ),
-    _Gap(
-        ("publish", "adapter"),
-        lambda r: r.publish and r.publish.adapter,
-        "publishing an adapter",
-        (None, "none"),
-    ),
 )
 
 

@@ -82,7 +82,7 @@ def test_every_field_is_built_or_listed() -> None:
             for name in ("tensors", "architecture", "logits", "trust_remote_code")
         ),
     }
-    assert listed - fields <= {("dtype",), ("lora",), ("publish", "adapter")}
+    assert listed - fields <= {("dtype",), ("lora",)}
 
 
 def test_everything_is_said_at_once_and_overrides_are_named(read: Callable[..., Recipe]) -> None:
