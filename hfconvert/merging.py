@@ -26,16 +26,24 @@ from hfconvert.tensors.tally import Tally
 NO_MERGES = Merges()
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The base: its folder, None where it is one file, and the repository that it stands for, if any."""
+
+    folder: Path | None
+    repo: str | None
+
+
 def merge(
     recipe: Recipe,
     decided: Decided,
     config: Mapping[str, Any] | None,
     tally: Tally,
-    root: Path | None = None,
+    source: Source,
 ) -> Result:
     """The checkpoint with merging nodes where adapters change it; as it was where there are none.
 
-    `root` is the folder of the source. UserError with everything that is wrong with the adapters.
+    UserError with everything that is wrong with the adapters.
     """
     if recipe.lora is None:
         return Result(decided.checkpoint, NO_MERGES, ())
@@ -43,9 +51,9 @@ def merge(
     setting = Setting(
         config=config or {},
         ties=found or implied_ties(decided.checkpoint, config or {}),
-        source=recipe.source.repo,
+        source=source.repo,
         where=recipe.position,
-        root=None if recipe.key_map or recipe.source.files else root,
+        root=None if recipe.key_map or recipe.source.files else source.folder,
     )
     return merge_adapters(decided.checkpoint, recipe.lora, setting, tally)
 

@@ -22,7 +22,7 @@ from hfconvert.keymap.coverage import check_coverage
 from hfconvert.keymap.families.resolve import Values, canonical, family_config
 from hfconvert.lora.apply import Merges
 from hfconvert.machine import collection_paused
-from hfconvert.merging import begin, merge, with_assets
+from hfconvert.merging import Source, begin, merge, with_assets
 from hfconvert.readers.assets import AssetFolder, Assets, gather, missing_assets
 from hfconvert.readers.config import read_config
 from hfconvert.readers.contents import PickleFacts
@@ -149,7 +149,8 @@ def make_plan(recipe: Recipe, origin: Origin | None = None) -> Plan:
     decided = decide(applied, config)
     raise_any([*_unreadable(decided.checkpoint), *lost_ties(applied.checkpoint, config)])
     tally = Tally()
-    merged = merge(recipe, decided, config, tally, path if path.is_dir() else None)
+    base = Source(path if path.is_dir() else None, origin.repo if origin else None)
+    merged = merge(recipe, decided, config, tally, base)
     casts = cast(merged.checkpoint, recipe.dtype, recipe.position, tally)
     before = {name: one.tensor.spec.dtype.code for name, one in merged.checkpoint.items()}
     configured = configure(
