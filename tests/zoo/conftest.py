@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -88,24 +88,30 @@ def _class_of(kind: str) -> Any:
 
 
 def _shrunk(config_class: Any, factor: int) -> Any:
-    """The default configuration with fewer layers, a small vocabulary and narrower layers."""
-    config = config_class()
-    for part in _parts(config):
-        for name, value in list(vars(part).items()):
-            small = _smaller(name, value, factor)
-            if small != value and not name.startswith("_"):
-                setattr(part, name, small)
-    return config
+    """The default configuration with fewer layers, a small vocabulary and narrower layers.
+
+    Made anew from what is changed, so that what follows from it (a list of layers, say) follows; and sound
+    when it is read back from its own text, as every loader does.
+    """
+    config = config_class(**_changes(config_class(), factor))
+    return config_class.from_dict(config.to_dict())
 
 
-def _parts(config: Any) -> Iterator[Any]:
-    """The configuration and those within it."""
+def _changes(config: Any, factor: int) -> dict[str, Any]:
+    """The values that become smaller, those of configurations within it as well."""
     from transformers import PreTrainedConfig
 
-    yield config
-    for value in list(vars(config).values()):
+    changes: dict[str, Any] = {}
+    for name, value in vars(config).items():
+        if name.startswith("_"):
+            continue
         if isinstance(value, PreTrainedConfig):
-            yield from _parts(value)
+            inner = _changes(value, factor)
+            if inner:
+                changes[name] = {"model_type": value.model_type, **inner}
+        elif (small := _smaller(name, value, factor)) != value:
+            changes[name] = small
+    return changes
 
 
 def _smaller(name: str, value: Any, factor: int) -> Any:

@@ -11,10 +11,11 @@ from hfconvert.checks.isolated import HarnessError, ask, missing_libraries
 from hfconvert.checks.result import Check
 from hfconvert.findings import Finding, info, warning
 from hfconvert.keymap.fold import listed
-from hfconvert.readers.config import is_quantization
 from hfconvert.tensors.lazy import TensorSpec
 
 NAME = "architecture"
+# Models of sounds have quantisers as layers: only these say that the weights are quantised.
+_QUANTIZED = ("quantization_config", "compression_config", "quantization")
 SHOWN = 6  # lines of a folded table
 
 
@@ -105,7 +106,7 @@ def unfit(config: Mapping[str, Any] | None) -> str | None:
     named = config.get("architectures")
     if not isinstance(named, list) or not named or not isinstance(named[0], str):
         return "config.json names no class"
-    if any(is_quantization(key) for key in config):
+    if any(config.get(key) is not None for key in _QUANTIZED):
         return "the weights are quantised: their names are those of a quantiser"
     if absent:
         return f"{' and '.join(absent)} are not installed: pip install 'hfconvert[models]'"

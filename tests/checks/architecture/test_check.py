@@ -139,7 +139,7 @@ def test_integers_where_floats_belong_are_mismatched(
         ({"architectures": None}, "config.json names no class"),
         ({"architectures": []}, "config.json names no class"),
         ({"architectures": ["NobodyKnowsThis"]}, "has no class NobodyKnowsThis"),
-        ({"quantization_config": {}}, "the weights are quantised"),
+        ({"quantization_config": {"bits": 4}}, "the weights are quantised"),
         ({"num_attention_heads": "many"}, "the class could not be built"),
     ],
 )
@@ -149,6 +149,13 @@ def test_where_there_is_no_class_it_is_skipped_with_the_reason(
     outcome = check(config("llama", **changes), {})
     assert outcome.check.status == "skipped"
     assert reason in outcome.check.detail
+
+
+def test_layers_that_are_called_quantizers_are_no_quantised_weights(
+    check: Check, config: Config, stored: Stored
+) -> None:
+    sound = config("llama", num_quantizers=4, quantizer_dropout=0.1)
+    assert check(sound, stored(config("llama"))).check.status == "pass"
 
 
 def test_without_a_configuration_it_is_skipped(check: Check) -> None:
