@@ -85,11 +85,19 @@ def llama_weights(size: int, layers: int = 8) -> Iterator[Weight]:
     yield Weight("lm_head.weight", (4 * width, width))
 
 
-def write_torch_zip(file: Path, weights: Sequence[Weight], generator: np.random.Generator) -> None:
-    """One archive as torch.save writes it, a storage for each tensor."""
+def write_torch_zip(
+    file: Path,
+    weights: Sequence[Weight],
+    generator: np.random.Generator,
+    content: bytes | None = None,
+) -> None:
+    """One archive as torch.save writes it, a storage for each tensor.
+
+    `content` is its pickle, where that is not a state dict of the weights.
+    """
     root = file.stem
     with zipfile.ZipFile(file, "x", zipfile.ZIP_STORED) as archive:
-        archive.writestr(f"{root}/data.pkl", state_dict_pickle(weights))
+        archive.writestr(f"{root}/data.pkl", content or state_dict_pickle(weights))
         archive.writestr(f"{root}/byteorder", b"little")
         for key, weight in enumerate(weights):
             entry = _aligned_entry(archive, f"{root}/data/{key}")
@@ -101,10 +109,27 @@ def write_torch_zip(file: Path, weights: Sequence[Weight], generator: np.random.
 
 def state_dict_pickle(weights: Sequence[Weight]) -> bytes:
     """A dict of name to tensor in pickle protocol 2, in the opcodes that torch.save uses."""
-    items = b"".join(
-        _text(weight.name) + _tensor(key, weight) for key, weight in enumerate(weights)
+    return b"\x80\x02" + _state_dict(weights, 0) + b"."
+
+
+def training_pickle(weights: Sequence[Weight]) -> bytes:
+    """A checkpoint as Lightning writes it: a third of the weights is the model, the rest Adam's moments."""
+    count = len(weights) // 3
+    moments = b"".join(
+        _integer(number) + _state_dict(pair, count + 2 * number)
+        for number, pair in enumerate(zip(weights[count::2], weights[count + 1 :: 2], strict=True))
     )
+    optimizer = b"}(" + _text("state") + b"}(" + moments + b"u" + _text("param_groups") + b"]u"
+    items = _text("epoch") + _integer(1) + _text("state_dict") + _state_dict(weights[:count], 0)
+    items += _text("optimizer_states") + b"](" + optimizer + b"e"
+    items += _text("pytorch-lightning_version") + _text("2.6.6")
     return b"\x80\x02}(" + items + b"u."
+
+
+def _state_dict(weights: Sequence[Weight], first: int) -> bytes:
+    """A dict on the stack; its storages are numbered from `first` on."""
+    tensors = (_text(one.name) + _tensor(key, one) for key, one in enumerate(weights, start=first))
+    return b"}(" + b"".join(tensors) + b"u"
 
 
 def _tensor(key: int, weight: Weight) -> bytes:

@@ -85,12 +85,27 @@ def test_the_launcher_tells_a_child_s_own_peak_and_exit_code(tmp_path: Path) -> 
     assert figures["seconds"] > 0
 
 
+def test_torch_reads_the_training_checkpoint_too(tmp_path: Path) -> None:
+    from tests.benchmarks.listing import write_both
+
+    training, model = write_both(tmp_path, 300_000)
+    loaded = torch.load(training, weights_only=True)
+    weights = torch.load(model, weights_only=True)
+    assert list(loaded["state_dict"]) == list(weights)
+    (optimizer,) = loaded["optimizer_states"]
+    shapes = [tensor.shape for tensor in weights.values()]
+    assert [one["exp_avg"].shape for one in optimizer["state"].values()] == shapes
+    assert [one["exp_avg_sq"].shape for one in optimizer["state"].values()] == shapes
+    assert 2.8 < training.stat().st_size / model.stat().st_size < 3.2
+
+
 @pytest.mark.parametrize(
     ("name", "options"),
     [
         ("same_dtype", ["--bytes", "3000000", "--pairs", "1"]),
         ("cast", ["--bytes", "3000000", "--pairs", "1"]),
         ("startup", ["--bytes", "3000000", "--times", "1"]),
+        ("listing", ["--bytes", "3000000", "--times", "1", "--pairs", "1"]),
     ],
 )
 def test_a_benchmark_prints_its_figures(name: str, options: list[str], tmp_path: Path) -> None:
@@ -107,6 +122,9 @@ def test_a_benchmark_prints_its_figures(name: str, options: list[str], tmp_path:
         assert figures["source_bytes"] > 2_500_000
         assert len(figures["pairs"]) == 1
         assert figures["peak_memory_bytes"] < 80e6
+    elif name == "listing":
+        assert figures["listing"]["peak_memory_bytes"] < 60e6
+        assert figures["weights_out"]["peak_memory_bytes"] < 80e6
     else:
         assert [figures[command]["torch_imported"] for command in ("--help", "plan", "run")] == [
             False,

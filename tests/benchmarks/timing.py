@@ -18,10 +18,11 @@ LAUNCH = Path(__file__).with_name("launch.py")
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Wall time from the start of a process to its end, and the most memory that it held."""
+    """Of a process: wall time from start to end, the most memory that it held, time of the processor."""
 
     seconds: float
     peak_bytes: int
+    cpu_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def measure(command: Sequence[str]) -> Measured:
             message = f"{' '.join(command)}: exit {ran.returncode}\n{ran.stdout}{ran.stderr}"
             raise CommandError(message)
         figures = json.loads(result.read_text())
-    return Measured(seconds=figures["seconds"], peak_bytes=figures["peak_bytes"])
+    return Measured(figures["seconds"], figures["peak_bytes"], figures["cpu_seconds"])
 
 
 def hfconvert(*arguments: str) -> list[str]:
