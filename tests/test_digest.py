@@ -42,13 +42,13 @@ def _shards(
 
 
 RECIPE: Mapping[str, Any] = {"version": 1, "dtype": "bfloat16"}
-FILES = {"model.bin": "aa"}
+FILES = [["model.bin", "aa"]]
 
 
 def test_the_same_inputs_have_the_same_digest(file: LocalFile) -> None:
     one = digest_of(RECIPE, _shards(file, "a", "b"), FILES)
     turned = {"dtype": "bfloat16", "version": 1}
-    assert digest_of(turned, _shards(file, "a", "b"), dict(FILES)) == one
+    assert digest_of(turned, _shards(file, "a", "b"), list(FILES)) == one
     assert len(one) == 64
 
 
@@ -66,8 +66,8 @@ def test_everything_that_makes_other_bytes_makes_another_digest(file: LocalFile)
     digests = {
         digest_of(RECIPE, plain, FILES),
         digest_of({**RECIPE, "dtype": "float16"}, plain, FILES),
-        digest_of(RECIPE, plain, {"model.bin": "bb"}),
-        digest_of(RECIPE, plain, {"model.bin": "aa", "config.json": "cc"}),
+        digest_of(RECIPE, plain, [["model.bin", "bb"]]),
+        digest_of(RECIPE, plain, [*FILES, ["config.json", "cc"]]),
         digest_of(RECIPE, _shards(file, "b", "a"), FILES),
         digest_of(RECIPE, _shards(file, "a", "c"), FILES),
         digest_of(RECIPE, _shards(file, "a"), FILES),
