@@ -92,6 +92,13 @@ class _Handler(BaseHTTPRequestHandler):
             setattr(self, f"do_{self.command}", self._answer)
         return good
 
+    def finish(self) -> None:
+        """End a connection, also one whose client was killed: both of its files are closed."""
+        try:
+            super().finish()
+        finally:
+            self.rfile.close()
+
     def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002  # its name there
         """Nothing on stderr: requests are in the log of the Hub."""
 
