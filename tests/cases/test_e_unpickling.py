@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import collections
 import datetime
+import importlib
 import io
 import pickle
 import sys
 import tarfile
 import types
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -308,3 +310,37 @@ def test_quantised_and_sparse_tensors_need_a_step(
     assert done.holds({name: tensor.to(kind) for name, tensor in expected.items()})
     assert done.check("tensors")["status"] == "pass"
     assert done.check("tensors")["measured"]["values"] == 40 * 30 + 81 + 4
+
+
+@pytest.mark.parametrize("kind", ["gzip", "bzip2", "xz", "zstd", "zip", "tar", "tar in gzip"])
+def test_what_is_packed_is_unpacked_and_said(
+    tiny: State, store: Store, convert: Convert, kind: str
+) -> None:
+    done = convert(store({"pytorch_model.bin": packed(saved(tiny), kind)}))
+    assert done.code == 0, done.said
+    assert done.holds(tiny)
+    told = done.findings("info")
+    if kind in ("zip", "tar"):
+        assert f"weights.pt of the {kind} archive is read" in told
+    else:
+        assert f"{kind.rpartition(' ')[2]} was around it" in told
+
+
+def packed(data: bytes, kind: str) -> bytes:
+    """The bytes of a checkpoint with something around them."""
+    buffer = io.BytesIO()
+    if kind == "zip":
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("weights.pt", data)
+            archive.writestr("notes.txt", "x")
+        return buffer.getvalue()
+    if kind.startswith("tar"):
+        info = tarfile.TarInfo("weights.pt")
+        info.size = len(data)
+        with tarfile.open(fileobj=buffer, mode="w:gz" if kind.endswith("gzip") else "w") as tar:
+            tar.addfile(info, io.BytesIO(data))
+        return buffer.getvalue()
+    zstd = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+    names = {"gzip": "gzip", "bzip2": "bz2", "xz": "lzma", "zstd": zstd}
+    made: bytes = importlib.import_module(names[kind]).compress(data)
+    return made
