@@ -237,9 +237,27 @@ def _unmatched(what: str, names: Sequence[str], where: str) -> Problem:
 
 
 def _nothing(root: Path, names: list[str]) -> Problem:
+    below = _folders_with_weights(root)
+    if below:
+        return source_problem(
+            "no weights were found in this folder itself",
+            why=f"folders in it hold some: {', '.join(below[:10])}",
+            do="name one of them, or choose it with source.subfolder",
+            subject=str(root),
+        )
     return source_problem(
         "no weights were found in this folder",
         why="no file has the ending of a checkpoint" if names else "the folder is empty",
         do=f"name the files in source.files; the folder holds: {', '.join(names[:20]) or 'nothing'}",
         subject=str(root),
+    )
+
+
+def _folders_with_weights(root: Path) -> list[str]:
+    """Folders right below that hold files with the endings of weights."""
+    return sorted(
+        folder.name
+        for folder in root.iterdir()
+        if not folder.name.startswith(".") and folder.is_dir()
+        if any(_family_of(path.name) for path in folder.iterdir())
     )

@@ -193,3 +193,39 @@ def test_folders_are_no_weights(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").mkdir()
     with pytest.raises(UserError, match="no weights"):
         choose(tmp_path, None, "source.files")
+
+
+def test_weights_one_folder_below_are_pointed_at(tmp_path: Path) -> None:
+    for name in ("checkpoint-5", "checkpoint-10", "logs"):
+        (tmp_path / name).mkdir()
+    _folder(tmp_path / "checkpoint-5", "model.safetensors")
+    _folder(tmp_path / "checkpoint-10", "pytorch_model.bin")
+    with pytest.raises(UserError, match="no weights were found in this folder itself") as caught:
+        choose(tmp_path, None, "source.files")
+    assert "checkpoint-10, checkpoint-5" in str(caught.value)
+    assert "logs" not in str(caught.value)
+
+
+def test_a_file_of_another_program_is_no_rival(tmp_path: Path) -> None:
+    (tmp_path / "a-q4.bin").write_bytes(b"GGUF\x03\0\0\0" + bytes(50))
+    choice = _chosen(tmp_path, "weights.pt")
+    assert choice.layout.files == ("weights.pt",)
+    (said,) = choice.findings
+    assert (said.subject, said.message) == (
+        "a-q4.bin",
+        "left aside: it is a GGUF file of llama.cpp",
+    )
+
+
+def test_where_there_is_nothing_else_the_foreign_file_is_read_and_named(tmp_path: Path) -> None:
+    (tmp_path / "a-q4.bin").write_bytes(b"GGUF\x03\0\0\0" + bytes(50))
+    assert choose(tmp_path, None, "source.files").layout.files == ("a-q4.bin",)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"<html>", b"version https://git-lfs.github.com/spec/v1\n"]
+)
+def test_what_stands_in_the_place_of_weights_stays_a_rival(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.bin").write_bytes(content)
+    with pytest.raises(UserError, match=r"several files could be the weights: a\.bin, b\.pt"):
+        _chosen(tmp_path, "b.pt")

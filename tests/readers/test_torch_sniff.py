@@ -8,8 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import save
 
 from hfconvert.errors import Exit, UserError
+from hfconvert.readers.formats import read_file
+from hfconvert.readers.torch_sniff import recognize
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
 
@@ -28,6 +32,13 @@ STRANGERS = {
     "json": (b'{"error": "Repository not found"}', "it is JSON"),
     "gguf": (b"GGUF\x03\0\0\0" + bytes(50), "GGUF file of llama.cpp"),
     "ggml": (b"lmgg" + bytes(50), "GGML file"),
+    "ctranslate2": (
+        b"\x06\0\0\0\x10\0TransformerSpec\0" + bytes(50),
+        "a CTranslate2 model, not a PyTorch checkpoint",
+    ),
+    "onnx": (b"\x08\x07\x12\x07pytorch" + bytes(50), "an ONNX model, not a PyTorch"),
+    "flax": (b"\x82\xa6params\x81" + bytes(50), "a msgpack file"),
+    "tensorflow lite": (b"\x1c\0\0\0TFL3" + bytes(50), "a TensorFlow Lite model"),
     "hdf5": (b"\x89HDF\r\n\x1a\n" + bytes(50), "HDF5"),
     "numpy": (npy(), "numpy array file"),
     "noise": (b"\xfe\xed" * 40, "80 bytes of no known format"),
@@ -55,3 +66,35 @@ def test_a_pickle_of_other_things_holds_no_weights(kit: Any, value: object) -> N
     found = kit.open(pickle.dumps(value, 4))
     assert found.found.sets == ()
     assert {item.verdict for item in found.file.imports} <= {"inert"}
+
+
+@pytest.mark.parametrize("case", ["empty", "pointer", "html", "gguf"])
+def test_under_the_name_of_safetensors_too(kit: Any, case: str) -> None:
+    data, match = STRANGERS[case]
+    with pytest.raises(UserError, match=match):
+        read_file(kit.source(data, "model.safetensors"), "auto")
+
+
+def test_content_decides_before_the_name(kit: Any) -> None:
+    weights = {"w": torch.ones(2)}
+    for data in (kit.save(weights), kit.save(weights, legacy=True)):
+        assert read_file(kit.source(data, "model.safetensors"), "auto").format == "torch"
+    assert read_file(kit.source(save(weights), "model.bin"), "auto").container == "safetensors"
+
+
+@pytest.mark.parametrize(
+    ("head", "code"),
+    [
+        (b'{"a": 1}', "json"),
+        (b"[1, 2]", "json"),
+        (b"[PAD]\n[UNK]\n", "text"),
+        ("naïve".encode()[:3], "text"),  # cut within a letter
+        (b"plain\n", "text"),
+        (bytes(range(128, 200)), None),
+        (b"a\0b", None),
+    ],
+)
+def test_text_is_never_known_for_sure(head: bytes, code: str | None) -> None:
+    found = recognize(head)
+    assert (found.code if found else None) == code
+    assert found is None or not found.known
