@@ -63,19 +63,6 @@ def _with_adapters(recipe: Recipe) -> Recipe:
     return recipe.model_copy(update={"lora": lora.model_copy(update={"adapters": adapters})})
 
 
-def _with_adapters(recipe: Recipe) -> Recipe:
-    """Adapters of repositories as paths, fetched whole: they are small, and a plan matches their names."""
-    lora = recipe.lora
-    if lora is None or all(one.location.path is not None for one in lora.adapters):
-        return recipe
-    here = [fetch_location(one.location).path for one in lora.adapters]
-    adapters = tuple(
-        one.model_copy(update={"adapter": replace(one.location, path=path, repo=None, revision=None)})
-        for one, path in zip(lora.adapters, here, strict=True)
-    )
-    return recipe.model_copy(update={"lora": lora.model_copy(update={"adapters": adapters})})
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """A folder or file on local disk, and the repository that it stands for, if any."""
