@@ -85,7 +85,8 @@ def loha(case: Case) -> Doubles:
 def lokr(case: Case) -> Doubles:
     """The Kronecker product of two matrices, each whole or of low rank."""
     one, two = _factor(case.tensors, "lokr_w1", ""), _factor(case.tensors, "lokr_w2", "lokr_t2")
-    if two.ndim == 4:  # over one dimension in space PEFT trains another product, which is what counts
+    # Over one dimension in space PEFT trains another product than LyCORIS, and that is what counts.
+    if two.ndim == 4:
         one = one.reshape(*one.shape, 1, 1)
     return case.weight + np.kron(one, two).reshape(case.weight.shape) * case.scale
 

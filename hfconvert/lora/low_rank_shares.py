@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hfconvert.lora.place import GIVE, OTHER, Place, Share, orientation
 from hfconvert.lora.rules import is_target_parameter
 
@@ -31,15 +33,22 @@ def is_plain(place: Place) -> bool:
 
 
 def attention(place: Place, share: Share) -> None:
-    """`torch.nn.MultiheadAttention`: its joined input projection, and its output projection."""
+    """`torch.nn.MultiheadAttention`: its joined input projection, and its output projection.
+
+    The output's update counts twice: PEFT (0.21) adds it twice in the forward pass that it trains with, and
+    in its merge, so that this is what the adapter means.
+    """
     name = f"{place.module}.in_proj_weight"
     if not is_plain(place) or place.base.shape_or_none(name) is None:
         return
-    places = (("", name), ("base_layer.out_proj.", f"{place.module}.out_proj.weight"))
-    for front, target in places:
+    places = (("", name, 1), ("base_layer.out_proj.", f"{place.module}.out_proj.weight", 2))
+    for front, target, times in places:
         names = place.pair(share, f"{front}lora_A", f"{front}lora_B")
         if names:
             _add(place, share, target, names, parameter=True)
+            share.terms[-1:] = [
+                (one, replace(term, weight=term.weight * times)) for one, term in share.terms[-1:]
+            ]
 
 
 def embedding(place: Place, share: Share) -> None:

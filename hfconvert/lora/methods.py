@@ -100,9 +100,7 @@ METHODS: Mapping[str, Method] = {
     "HRA": _method("hra_u", "r apply_GS bias"),
     "MISS": _method("miss_block", "r mini_r miss_dropout bias"),
     "C3A": _method("c3a_kernel", "block_size block_size_pattern bias", additive=True),
-    "SHIRA": _method(
-        "shira_weight", "r mask_type random_seed fan_in_fan_out", shared="shira_indices"
-    ),
+    "SHIRA": _method("shira_weight shira_indices", "r mask_type random_seed fan_in_fan_out"),
     "ROAD": _method("road_theta road_alpha", "variant group_size"),
     "WAVEFT": _method(
         "waveft_spectrum",
@@ -123,13 +121,11 @@ METHODS: Mapping[str, Method] = {
         "hira_A hira_B hira_embedding_A hira_embedding_B",
         "r hira_dropout fan_in_fan_out rank_pattern",
     ),
-    "GLORA": _method(
-        "glora_A glora_B glora_C glora_D glora_E", "r config_A_B config_C config_D_E bias"
-    ),
     "DEFT": _method(
         "deft_P deft_R",
         "r alpha decomposition_method deft_dropout fan_in_fan_out init_scale para bias",
     ),
+    "GLORA": _refused("its update is read by PEFT for whole models only", "glora_A glora_B"),
     "RANDLORA": _refused(
         "its bases are drawn anew for the whole model", "randlora_lambda randlora_gamma"
     ),

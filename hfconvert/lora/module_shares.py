@@ -12,7 +12,7 @@ from hfconvert.lora.rules import pattern_value
 from hfconvert.lora.terms import Layer
 
 # Methods that change the bias of the module too.
-_BIASED = frozenset({"IA3", "ROAD", "GLORA"})
+_BIASED = frozenset({"IA3", "ROAD"})
 
 
 def module(place: Place, share: Share) -> None:
