@@ -144,6 +144,11 @@ def test_a_reference_decides_in_place_of_the_class(run: Run, reference: Path) ->
     code, report = run(key_map=keep, validate={"reference": str(reference)})
     assert code == 0
     assert architecture(report)["detail"] == f"the reference {reference}"
+    (logits,) = (one for one in report["checks"] if one["name"] == "logits")
+    assert (
+        logits["status"] == "skipped"
+    )  # a folder without config.json would be the class's default size
+    assert "has no config.json" in logits["detail"]
 
 
 def test_names_that_a_reference_lacks_fail(run: Run, reference: Path) -> None:
@@ -155,4 +160,4 @@ def test_names_that_a_reference_lacks_fail(run: Run, reference: Path) -> None:
 def test_a_reference_that_is_not_there_is_exit_2(run: Run) -> None:
     code, report = run(validate={"reference": "./nowhere"})
     assert code == 2
-    assert "there is no reference at" in report["findings"][0]["message"]
+    assert "nowhere cannot be read" in report["findings"][0]["message"]

@@ -116,7 +116,7 @@ def _candidate(
     try:
         loaded = _load(cls, candidate, request, may_layer=True)
         return compute(loaded.model, inputs), loaded
-    except (MemoryError, TooLargeError):
+    except (MemoryError, TooLargeError, _HarnessFaultError):
         raise
     except Exception as error:
         said = f"the candidate cannot be run: {type(error).__name__}: {error}"
@@ -129,6 +129,8 @@ def _candidate(
 
 def _load(cls: Any, folder: Path, request: Request, *, may_layer: bool) -> _Loaded:
     """The model of a folder, whole where there is memory for it, else a layer at a time."""
+    if not (folder / "config.json").is_file():
+        raise _HarnessFaultError(f"{folder} has no config.json")  # the class's defaults may be huge
     weights = open_source(cls, folder, request)
     if not weights.too_large:
         model, info = load_model(cls, folder, custom=request["custom"])
