@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from hfconvert.tensors.leaf import Leaf
 
 OPEN = 64  # views that one is held against, of those whose spans reach into its own
-WORK: Any = 10_000  # steps of numpy's exact solver; what it cannot settle in these counts as overlapping
+WORK: Any = (
+    10_000  # steps of numpy's exact solver; what it cannot settle in these counts as overlapping
+)
 
 
 class _Span(NamedTuple):
