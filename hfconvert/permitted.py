@@ -23,6 +23,8 @@ def check_replaced(recipe: Recipe, planned: Plan, target: Target) -> None:
 
     What hfconvert put there itself may be replaced.
     """
+    if target.origin is not None and planned.merges.adapters:
+        raise_any([_merge_over_its_base(recipe, target)])
     if recipe.publish is None or recipe.publish.replace_weights or target.head is None:
         return
     files = [target.place(shard.file) for shard in planned.shards]
@@ -102,6 +104,15 @@ def _over_its_own(recipe: Recipe, target: Target) -> Problem:
         why="the recipe casts or computes, and its target is the source itself",
         do="write replace_weights: true under publish, or name another repository under publish.repo",
         subject=recipe.position("publish"),
+    )
+
+
+def _merge_over_its_base(recipe: Recipe, target: Target) -> Problem:
+    return recipe_problem(
+        f"a merge is not published to its source, and the local files are those of {target.repo}",
+        why="a merged model is another model than its source",
+        do="name another repository under publish.repo",
+        subject=recipe.position("publish", "repo"),
     )
 
 

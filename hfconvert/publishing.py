@@ -21,12 +21,14 @@ from hfconvert.converting import (
     with_recorded_checks,
     write_published,
 )
-from hfconvert.digest import Remembered, identify, remembered_by
+from hfconvert.digest import Remembered, file_key, identify, remembered_by
 from hfconvert.errors import UserError
 from hfconvert.execute import Made
 from hfconvert.findings import Finding, info
 from hfconvert.hub.body import invitation
+from hfconvert.hub.checkout import content_of
 from hfconvert.hub.client import Client, connect
+from hfconvert.hub.clone import is_clone
 from hfconvert.hub.create import ensure
 from hfconvert.hub.earlier import Judgement, has_marks, look_back
 from hfconvert.hub.offer import Fate, Published
@@ -75,9 +77,10 @@ def run_and_publish(
     planned = make_plan(source.recipe, source.origin)
     client = connect()
     target = prepare(client, _wanted(recipe, wish, source, planned, force=force))
+    source, target, known = _recognised(source, target, planned)
     other = _adapter_target(client, wish, planned, force=force)
     console.detail(f"publish  {target.repo} takes it from this account")
-    planned, judged, known = _look_back(target, planned, force=force)
+    planned, judged, known = _look_back(target, planned, known, force=force)
     if judged.fate != "new":
         report = make_report("up-to-date", planned, None, started)
         story = Story(report=report, target=target, source=source.snapshot)
@@ -108,9 +111,24 @@ def _wanted(
     )
 
 
-def _look_back(target: Target, planned: Plan, *, force: bool) -> tuple[Plan, Judgement, Remembered]:
+def _recognised(
+    source: Sourced, target: Target, planned: Plan
+) -> tuple[Sourced, Target, Remembered]:
+    """Local files that are, one and all, those of the target: then it is the source that is published to,
+    and its files have the content that the Hub records."""
+    head, known = target.head, known_files(planned)
+    files = [*planned.sources, *planned.copies, *(one.source for one in planned.rewritten)]
+    if source.snapshot is not None or head is None or not is_clone(files, head):
+        return source, target, known
+    recorded = {file_key(file): content_of(head.file(file.name)) for file in files}
+    known = {**known, **recorded}
+    return replace(source, snapshot=head), replace(target, origin=head), known
+
+
+def _look_back(
+    target: Target, planned: Plan, known: Remembered, *, force: bool
+) -> tuple[Plan, Judgement, Remembered]:
     """Whether the result is there already; local files are hashed only where it may be."""
-    known = known_files(planned)
     if target.head is None or not has_marks(target, mark_of(planned, target).weights):
         return planned, Judgement("new"), known
     identities = identify(planned.files, known)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import CommitOperationAdd, constants
+from huggingface_hub import CommitOperationAdd, constants, get_session
 from huggingface_hub.errors import HfHubHTTPError
 from huggingface_hub.utils.tqdm import (
     are_progress_bars_disabled,
@@ -24,6 +24,7 @@ from hfconvert.hub.failures import FAILURES, BrokenOffError, find_cause
 from hfconvert.hub.target import Target
 from hfconvert.report.sizes import human
 
+STALL_SECONDS = 300.0
 REGULAR_BYTES = 10 * 1024 * 1024  # what the Hub takes in a commit itself; larger files go to LFS
 
 
@@ -74,7 +75,7 @@ def _send(target: Target, files: list[Proven]) -> list[Sent]:
         nonlocal way
         expired = False
         try:
-            with _quiet_bars(), _without_xet(way):
+            with _quiet_bars(), _no_stall(), _without_xet(way):
                 target.client.api.preupload_lfs_files(
                     target.repo, operations, create_pr=proposes, free_memory=True
                 )
@@ -143,6 +144,19 @@ def _too_large(about: About, file: Proven) -> Problem:
         why="its .gitattributes do not give the name to LFS, and the Hub takes 10 MiB at most otherwise",
         do=f"add `{file.path} filter=lfs diff=lfs merge=lfs -text` to its .gitattributes, then run again",
     )
+
+
+@contextmanager
+def _no_stall() -> Iterator[None]:
+    """A connection over which nothing moves is broken off: the client itself waits for ever. hf_xet, which
+    has connections of its own, does the same by itself."""
+    session = get_session()
+    before = session.timeout
+    session.timeout = STALL_SECONDS
+    try:
+        yield
+    finally:
+        session.timeout = before
 
 
 @contextmanager

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from huggingface_hub import CommitOperationAdd, HfApi
 
+from hfconvert.hub import uploads
 from tests.hub.loopback.faults import Call, Drop, LoseAnswer, Say
 from tests.hub.loopback.server import RunningHub
 
@@ -281,3 +283,16 @@ def test_a_file_that_the_hub_will_not_take(hub: RunningHub, repo: Any, run: Any)
     assert "tokenizer.json" in done.findings()
     assert "filter=lfs" in done.findings()
     assert hub.log.find("POST", "/commit/") == []
+
+
+@pytest.mark.usefixtures("lfs")
+def test_an_upload_over_which_nothing_moves_is_broken_off(
+    hub: RunningHub, repo: Any, run: Any, waits: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Hub says nothing until it is asked again."""
+    again = threading.Event()
+    hub.faults.add("PUT", "/upload/", Call(lambda _: again.wait(30)))
+    hub.faults.add("PUT", "/upload/", Call(lambda _: again.set()), nth=2)
+    monkeypatch.setattr(uploads, "STALL_SECONDS", 0.5)
+    fine(run(), repo)
+    assert again.is_set()
