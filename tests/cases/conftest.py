@@ -20,6 +20,7 @@ import pytest
 import torch
 
 from hfconvert.cli import main
+from tests.cases.adapters import ALPHA, R
 
 State = dict[str, torch.Tensor]
 
@@ -248,3 +249,26 @@ def _main(arguments: list[str]) -> tuple[int, str, str]:
         sys.argv = argv
         signal.signal(signal.SIGTERM, handler)
     return int(code), out.getvalue(), said.getvalue()
+
+
+@pytest.fixture
+def adapt(store: Callable[..., Path]) -> Callable[..., Path]:
+    """ADP(targets): an adapter folder as PEFT saves it; fields go into its configuration."""
+
+    def write(
+        factors: Mapping[str, torch.Tensor], *, folder: str = "adapter", **fields: Any
+    ) -> Path:
+        config = {
+            "peft_type": "LORA",
+            "r": R,
+            "lora_alpha": ALPHA,
+            "target_modules": ["q_proj"],
+            "base_model_name_or_path": "./base",
+            **fields,
+        }
+        return store(
+            {"adapter_model.safetensors": dict(factors), "adapter_config.json": config},
+            folder=folder,
+        )
+
+    return write
