@@ -59,8 +59,10 @@ def _build(kind: str) -> Any:
             config = _shrunk(cls.config_class, factor)
             config.architectures = [cls.__name__]
             with torch.device("meta"):
-                if sum(one.numel() for one in cls(config).parameters()) > MOST:
-                    continue
+                outline = cls(config)
+            sizes = [one.numel() for one in (*outline.parameters(), *outline.buffers())]
+            if sum(sizes) > MOST:
+                continue
             torch.manual_seed(2)
             model = cls(config).eval()
         except Exception:  # noqa: BLE001 - defaults that cannot be shrunk this far: the next factor
