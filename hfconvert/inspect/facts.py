@@ -29,6 +29,7 @@ from hfconvert.inspect.tensors import (
 from hfconvert.inspect.training import training_facts
 from hfconvert.readers.config import read_config
 from hfconvert.readers.index import check_index
+from hfconvert.readers.templates import template_findings
 from hfconvert.report.pickles import pickle_documents
 from hfconvert.tensors.lazy import LazyTensor
 
@@ -82,6 +83,7 @@ def _look_at_all(listing: Listing, chosen: Chosen, *, alone: bool) -> list[Seen]
 
 def _said(listing: Listing, seen: list[Seen]) -> Iterator[Finding]:
     yield from listing.findings
+    yield from template_findings((file.name, file.path) for file in listing.files)
     for one in seen:
         yield from (problem.finding() for problem in one.problems)
         yield from one.findings

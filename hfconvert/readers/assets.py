@@ -18,6 +18,7 @@ from hfconvert.keymap.fold import listed
 from hfconvert.readers.config import CONFIG
 from hfconvert.readers.custom_code import code_beside, code_findings, references
 from hfconvert.readers.side_files import SideFiles, side_files
+from hfconvert.readers.templates import template_findings
 from hfconvert.tensors.source import LocalFile
 
 _CARD = "README.md"  # speaks of the model that it lies beside, not of this one
@@ -73,6 +74,7 @@ def gather(
         findings += _added(given, copied, other)
         copied = {file.name: file for file in given if not _is(file.path, recipe)} | copied
     findings += code_findings(references(copied.values()), copied)
+    findings += template_findings((file.name, file.path) for file in copied.values())
     return Assets(tuple(copied[name] for name in sorted(copied)), tuple(findings))
 
 

@@ -312,6 +312,19 @@ def test_quantised_and_sparse_tensors_need_a_step(
     assert done.check("tensors")["measured"]["values"] == 40 * 30 + 81 + 4
 
 
+def test_a_template_that_reaches_out_is_copied_with_a_warning(
+    tiny: State, store: Store, convert: Convert
+) -> None:
+    settings = {"chat_template": "{{ [].__class__.__base__.__subclasses__() }}"}
+    source = store({"pytorch_model.bin": tiny, "tokenizer_config.json": settings})
+    done = convert(source)
+    assert done.code == 0
+    assert "tokenizer_config.json: its chat template asks for `__class__`" in (
+        done.findings("warning")
+    )
+    assert done.json("tokenizer_config.json") == settings
+
+
 @pytest.mark.parametrize("kind", ["gzip", "bzip2", "xz", "zstd", "zip", "tar", "tar in gzip"])
 def test_what_is_packed_is_unpacked_and_said(
     tiny: State, store: Store, convert: Convert, kind: str
