@@ -13,7 +13,6 @@ from typing import Any, Protocol, TextIO
 
 from hfconvert.errors import Problem
 from hfconvert.findings import Finding
-from hfconvert.report.sizes import human
 
 
 class Advance(Protocol):
@@ -144,8 +143,3 @@ def _visible(text: str) -> str:
         one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode()
         for one in text
     )
-
-
-def bytes_line(name: str, nbytes: int, text: str) -> str:
-    """One line about a file: its name, size and what is said of it."""
-    return f"{name}  {human(nbytes)}  {text}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hfconvert.bounded import bounded_bytes
 from hfconvert.errors import Problem, raise_any, recipe_problem, resource_problem
-from hfconvert.findings import Finding, info, warning
+from hfconvert.findings import Finding, warning
 from hfconvert.hub.earlier import put_there
 from hfconvert.hub.story import changes_values
 from hfconvert.hub.target import Target, stem_of, superseded
@@ -67,16 +67,6 @@ def choose_disk(recipe: Recipe, planned: Plan, place: Path) -> tuple[bool, tuple
 def free_bytes(folder: Path) -> int:
     """Bytes that the disk of a folder has free."""
     return shutil.disk_usage(folder).free
-
-
-def no_effect(recipe: Recipe) -> tuple[Finding, ...]:
-    """That a bounded disk needs a place to hand shards on to."""
-    if recipe.output.disk != "bounded":
-        return ()
-    message = (
-        "output.disk: bounded has no effect here: nothing is published, so every shard is kept"
-    )
-    return (info("publish", recipe.position("output", "disk"), message),)
 
 
 def _too_little(planned: Plan, free: int, needed: int, place: Path) -> Iterator[Problem]:

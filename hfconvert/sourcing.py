@@ -81,16 +81,6 @@ def fetch_location(location: Location) -> Place:
     return Place(checkout.root, checkout.origin)
 
 
-def look_at_location(location: Location) -> Place:
-    """What a location names, weights of a repository to be read by ranges. UserError."""
-    if location.path is not None:
-        return Place(location.path)
-    from hfconvert.hub.checkout import Asked, look_into  # noqa: PLC0415 - huggingface_hub
-
-    checkout = look_into(_snapshot(location.repo or "", location.revision), Asked())
-    return Place(checkout.root, checkout.origin)
-
-
 def list_what(what: str) -> Listing:
     """The files of a folder, file or repository, as `inspect` looks at them. UserError."""
     path = Path(what)

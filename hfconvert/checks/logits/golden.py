@@ -25,11 +25,6 @@ class GoldenError(Exception):
     """The file holds no golden logits."""
 
 
-def is_golden(path: Path) -> bool:
-    """Whether a file is named as one of golden logits is."""
-    return path.suffix in _READERS
-
-
 def read_golden(path: Path) -> tuple[Inputs, Computed]:
     """The inputs and the reference's output for them. GoldenError where the file is another."""
     import torch
