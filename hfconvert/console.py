@@ -13,6 +13,7 @@ from typing import Any, Protocol, TextIO
 
 from hfconvert.errors import Problem
 from hfconvert.findings import Finding
+from hfconvert.visible import lines, one_line
 
 
 class Advance(Protocol):
@@ -36,12 +37,12 @@ class Console:
     def result(self, text: str) -> None:
         """Put the text that a command was asked for on stdout."""
         encoding = sys.stdout.encoding or "utf-8"
-        self._out(_visible(text).encode(encoding, "backslashreplace").decode(encoding))
+        self._out(lines(text).encode(encoding, "backslashreplace").decode(encoding))
 
     def note(self, text: str) -> None:
         """Say what is going on, unless quiet."""
         if self.verbosity >= 0:
-            self._err(text)
+            complain(one_line(text) + "\n")
 
     def done(self, text: str) -> None:
         """Say that a part is done, where no bar says how far the whole is."""
@@ -51,21 +52,23 @@ class Console:
     def detail(self, text: str) -> None:
         """Say what only those who asked for it want to know."""
         if self.verbosity >= 1:
-            self._err(text)
+            complain(one_line(text) + "\n")
 
     def finding(self, finding: Finding) -> None:
         """A finding: warnings always, notes when verbose."""
         subject = f"{finding.subject}: " if finding.subject else ""
         hint = f"\n  {finding.hint}" if finding.hint else ""
-        text = f"{finding.level}: {subject}{finding.message}{hint}"
-        if finding.level == "info":
-            self.detail(text)
-        else:
-            self._err(text)
+        text = one_line(f"{finding.level}: {subject}{finding.message}") + hint
+        if finding.level != "info" or self.verbosity >= 1:
+            self.log(text)
 
     def problem(self, problem: Problem) -> None:
         """A reason to stop, in three beats; said however quiet."""
-        self._err(f"error: {problem}")
+        self.log(f"error: {problem}")
+
+    def log(self, text: str) -> None:
+        """Put text of several lines on stderr, however quiet."""
+        complain(lines(text) + "\n")
 
     @contextmanager
     def progress(self, label: str, total: int) -> Iterator[Advance]:
@@ -86,9 +89,6 @@ class Console:
             sys.stdout.flush()
         except BrokenPipeError:  # whoever read it has enough
             silence(sys.stdout)
-
-    def _err(self, text: str) -> None:
-        complain(_visible(text) + "\n")
 
 
 def open_streams() -> None:
@@ -133,13 +133,3 @@ def _bar(label: str, total: int) -> Iterator[Advance]:
                 progress.advance(task, nbytes)
 
         yield advance
-
-
-def _visible(text: str) -> str:
-    """The text with control characters as escapes: no name of a file or tensor may act on a terminal."""
-    if text.replace("\n", "").isprintable():
-        return text
-    return "".join(
-        one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode()
-        for one in text
-    )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from hfconvert.findings import Finding
+from hfconvert.visible import one_line
 
 _LACKING = {
     errno.EMFILE: "open files",
@@ -52,9 +53,9 @@ class Problem:
 
     def __str__(self) -> str:
         head = f"{self.subject}: {self.what}" if self.subject else self.what
-        beats = [head]
+        beats = [one_line(head)]
         if self.why:
-            beats.append(f"  why: {self.why}")
+            beats.append(one_line(f"  why: {self.why}"))
         if self.do:
             beats.append(f"  do:  {self.do}")
         return "\n".join(beats)

@@ -73,6 +73,24 @@ def test_no_name_acts_on_a_terminal(capsys: Captured) -> None:
     )
 
 
+def test_no_name_begins_a_line(capsys: Captured) -> None:
+    name = "w\n::error::x\r\u2028y"
+    shown = "w\\n::error::x\\r\\u2028y"
+    console = Console(verbosity=1)
+    console.note(name)
+    console.detail(name)
+    console.finding(warning("source", name, name))
+    console.problem(source_problem(name, why=name, do="act", subject=name))
+    assert capsys.readouterr().err.splitlines() == [
+        shown,
+        shown,
+        f"warning: {shown}: {shown}",
+        f"error: {shown}: {shown}",
+        f"  why: {shown}",
+        "  do:  act",
+    ]
+
+
 def test_no_bar_where_nobody_looks(capsys: Captured) -> None:
     with Console().progress("convert", 100) as advance:
         advance(100)

@@ -8,6 +8,7 @@ from typing import Any
 
 from hfconvert.keymap.fold import fold
 from hfconvert.report.sizes import counted, human
+from hfconvert.visible import one_line
 
 _MOST_LINES = 40
 _MOST_FILES = 60
@@ -25,7 +26,7 @@ _KINDS = {
 
 def inspect_text(document: Mapping[str, Any]) -> str:
     """What `hfconvert inspect` says on a terminal."""
-    return "\n".join(map(_visible, _lines(document)))
+    return "\n".join(map(one_line, _lines(document)))
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:
@@ -158,12 +159,3 @@ def _shortened(items: Iterable[str]) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
-
-
-def _visible(line: str) -> str:
-    """The line without control characters: no name of a file or tensor may act on a terminal."""
-    if line.isprintable():
-        return line
-    return "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode() for one in line
-    )

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 from hfconvert.errors import Problem, recipe_problem
 from hfconvert.recipe.positions import Mark
+from hfconvert.visible import one_line
 
 MOST_PROBLEMS = 100
 
@@ -73,11 +74,6 @@ def shown(value: object) -> str:
     text = str(value).lower() if isinstance(value, bool) else str(value)
     line = one_line(text)
     return f"`{line[:60]}...`" if len(line) > 60 else f"`{line}`"
-
-
-def one_line(text: str) -> str:
-    """Text that can act on no terminal: what is not printable comes as an escape."""
-    return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
 def _kind(value: object) -> str:

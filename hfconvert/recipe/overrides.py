@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from hfconvert.recipe.document import UNREAD, Document, compose
-from hfconvert.recipe.faults import Fault, one_line, shown
+from hfconvert.recipe.faults import Fault, shown
 from hfconvert.recipe.positions import KeyPath, Mark, Positions
+from hfconvert.visible import one_line
 
 
 def override(document: Document, overrides: Iterable[str]) -> Document:

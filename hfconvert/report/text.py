@@ -15,6 +15,7 @@ from hfconvert.report.model import Report
 from hfconvert.report.sizes import counted, human, signed
 from hfconvert.tensors.dtype import BY_CODE
 from hfconvert.totals import Amount, Totals
+from hfconvert.visible import one_line
 
 _MOST_LINES = 8
 _MARK = {"pass": "ok", "fail": "FAILED", "skipped": "skipped"}
@@ -22,12 +23,12 @@ _MARK = {"pass": "ok", "fail": "FAILED", "skipped": "skipped"}
 
 def plan_text(plan: Plan) -> str:
     """What a plan says on a terminal."""
-    return "\n".join(_plan_lines(plan))
+    return "\n".join(map(one_line, _plan_lines(plan)))
 
 
 def report_text(report: Report) -> str:
     """What a finished run says on a terminal."""
-    return "\n".join(_report_lines(report))
+    return "\n".join(map(one_line, _report_lines(report)))
 
 
 def check_lines(checks: Iterable[Check]) -> Iterator[str]:
@@ -173,4 +174,4 @@ def _finding_lines(findings: Iterable[Finding], levels: Sequence[str]) -> Iterat
             subject = f"{finding.subject}: " if finding.subject else ""
             yield f"{finding.level:8} {subject}{finding.message}"
             if finding.hint and finding.level != "info":
-                yield f"         {finding.hint}"
+                yield from (f"         {line}" for line in finding.hint.split("\n"))

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from hfconvert.report.model import Report
 from hfconvert.report.sizes import human
 from hfconvert.report.text import check_lines
+from hfconvert.visible import one_line
 
 
 def verified_text(report: Report) -> str:
     """What a finished verification says on a terminal."""
-    return "\n".join(_lines(report))
+    return "\n".join(map(one_line, _lines(report)))
 
 
 def _lines(report: Report) -> Iterator[str]:

@@ -95,3 +95,11 @@ def test_the_plan_says_the_same_figures(say: Callable[..., list[str]]) -> None:
     assert starting(lines, "cast") == ["cast     4 tensors F32 -> F16: l.{0..3}.w"]
     assert starting(lines, "write") != []
     assert starting(lines, "map") == []
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_no_tensor_begins_a_line(say: Callable[..., list[str]], command: str) -> None:
+    state = {"w\n::error::x": torch.ones(2), "w": torch.ones(2)}
+    lines = say(command, state, key_map=[{"drop": ["*::*"]}])
+    assert starting(lines, "::") == []
+    assert starting(lines, "drop") == ["drop     1 tensor by drop: *::*: w\\n::error::x"]
