@@ -81,18 +81,30 @@ def fetch_location(location: Location) -> Place:
     return Place(checkout.root, checkout.origin)
 
 
-def list_what(what: str) -> Listing:
+@dataclass(frozen=True, slots=True)
+class LookedAt:
+    """The files of a folder, file or repository, and the commit that they are of where it is one."""
+
+    listing: Listing
+    snapshot: Snapshot | None = None
+
+
+def look_at(what: str) -> LookedAt:
     """The files of a folder, file or repository, as `inspect` looks at them. UserError."""
     path = Path(what)
     if path.exists() or what[:1] in "./" or what.count("/") != 1:
-        return list_files(path)
+        return LookedAt(list_files(path))
     from hfconvert.hub.checkout import list_repository  # noqa: PLC0415 - huggingface_hub
     from hfconvert.recipe import parse_location  # noqa: PLC0415 - pydantic, where it is needed
 
     location = parse_location(what, subject="WHAT")
+    snapshot = _snapshot(location.repo or "", location.revision)
+    return LookedAt(Listing(*list_repository(snapshot)), snapshot)
 
-    root, files = list_repository(_snapshot(location.repo or "", location.revision))
-    return Listing(root, files)
+
+def list_what(what: str) -> Listing:
+    """The files alone, as `look_at` lists them. UserError."""
+    return look_at(what).listing
 
 
 def _pinned(recipe: Recipe) -> Snapshot:

@@ -43,7 +43,7 @@ def choose_folders(root: Path, names: Iterable[str]) -> Chosen:
     """Choose among all the folders that have files with the names of weights."""
     found: dict[str, list[Layout]] = {}
     problems: list[Problem] = []
-    for folder, files in _by_folder(names).items():
+    for folder, files in by_folder(names).items():
         try:
             layouts = find_layouts(root / folder, files)
         except (UserError, OSError) as error:
@@ -68,17 +68,18 @@ def choose_folders(root: Path, names: Iterable[str]) -> Chosen:
     return Chosen(tuple(chosen), aside, tuple(problems), tuple(findings))
 
 
-def placed(folder: str, file: str) -> str:
-    """The place of a file of a folder."""
-    return f"{folder}/{file}" if folder else file
-
-
-def _by_folder(names: Iterable[str]) -> dict[str, list[str]]:
+def by_folder(names: Iterable[str]) -> dict[str, list[str]]:
+    """The names of files, without that of their folder, by folder."""
     folders: dict[str, list[str]] = {}
     for name in names:
         folder, _, file = name.rpartition("/")
         folders.setdefault(folder, []).append(file)
     return folders
+
+
+def placed(folder: str, file: str) -> str:
+    """The place of a file of a folder."""
+    return f"{folder}/{file}" if folder else file
 
 
 def _chosen(root: Path, folders: Sequence[str]) -> tuple[set[str], list[Finding]]:
