@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hfconvert.console import Console
-from hfconvert.converting import Asked, convert, with_recorded_checks
+from hfconvert.converting import Asked, convert
 from hfconvert.hub.target import Target
 from hfconvert.hub.uploads import Proven
 from hfconvert.models import Allowed
@@ -18,6 +18,7 @@ from hfconvert.plan import make_plan
 from hfconvert.recipe import Recipe, parse
 from hfconvert.recipe.location import Location
 from hfconvert.report.model import Report
+from hfconvert.results import with_recorded_checks
 from hfconvert.sourcing import fetch_source
 
 

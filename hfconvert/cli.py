@@ -92,10 +92,10 @@ def run(  # noqa: PLR0913 - one parameter an option of the contract
 ) -> None:
     """Convert what a recipe describes, check it, and write the output folder or publish it."""
     from hfconvert.models import Allowed
+    from hfconvert.planning import dry_run as stop_early
     from hfconvert.report.documents import failed_report_document, report_document
     from hfconvert.report.text import report_text
     from hfconvert.run import ChecksFailedError
-    from hfconvert.run import dry_run as stop_early
     from hfconvert.run import run as convert
 
     console = _console(as_json, verbose, quiet)
@@ -127,15 +127,11 @@ def plan(
     quiet: QuietOption = False,
 ) -> None:
     """Show what a run would read, make, check and write. Reads headers only."""
-    from hfconvert.report.documents import failed_plan_document, plan_document
-    from hfconvert.report.text import plan_text
-    from hfconvert.run import plan as make
+    from hfconvert.quick import plan as answer_plan
 
-    def act() -> tuple[Mapping[str, Any], str, Exit]:
-        made = make(_load(recipe, overrides, output))
-        return plan_document(made), plan_text(made), Exit.OK
-
-    _answer(_console(as_json, verbose, quiet), act, failed_plan_document)
+    raise typer.Exit(
+        answer_plan(recipe, _console(as_json, verbose, quiet), overrides or (), output)
+    )
 
 
 @app.command()
@@ -261,7 +257,7 @@ def _answer(
 
 
 def _load(recipe: str, overrides: Sequence[str] | None, output: Path | None) -> Recipe:
-    from hfconvert.init import recipe_of
+    from hfconvert.recipes import recipe_of
 
     return recipe_of(recipe, tuple(overrides or ()), output)
 

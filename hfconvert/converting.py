@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import errno
-import json
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from hfconvert.checks.result import Check
 from hfconvert.console import Console
-from hfconvert.digest import Identity, Remembered, identify, identifying, remembered, unknown_bytes
+from hfconvert.conversion import conversion_of
+from hfconvert.digest import Identity, Remembered, identifying, unknown_bytes
 from hfconvert.errors import (
     Problem,
     UserError,
@@ -25,29 +23,23 @@ from hfconvert.errors import (
 )
 from hfconvert.findings import Finding
 from hfconvert.logits import prove_logits
-from hfconvert.machine import peak_memory_bytes, versions
 from hfconvert.making import Result, make
 from hfconvert.models import Allowed, prove_architecture
 from hfconvert.plan import Plan
 from hfconvert.readers.torch_checksums import looking_for_flips
 from hfconvert.readers.torch_found import Checksum
 from hfconvert.recipe import Recipe
-from hfconvert.report.documents import report_document
-from hfconvert.report.model import Output, Report, Status
-from hfconvert.tensors.source import SourceFile
-from hfconvert.work import (
-    RECORD,
-    Journal,
-    check_free,
-    hand_over,
-    read_record,
-    work_folder,
-    write_file,
+from hfconvert.report.model import Report, Status
+from hfconvert.results import (
+    QUICK_HASH_BYTES,
+    known_files,
+    make_report,
+    recorded_outputs,
+    up_to_date,
+    write_record,
 )
-
-# Local sources above this size are hashed only where their values are read twice anyway: hashing costs as
-# much time as copying.
-QUICK_HASH_BYTES = 64 << 20
+from hfconvert.tensors.source import SourceFile
+from hfconvert.work import Journal, check_free, hand_over, read_record, work_folder
 
 Maker = Callable[[Plan, Path, Journal, Recipe, Console], Result]
 
@@ -116,7 +108,8 @@ def converting(asked: Asked, console: Console, maker: Maker) -> Iterator[Convert
     """
     recipe, planned = asked.recipe, asked.plan
     where = recipe.position("output", "path")
-    loadable = prove_architecture(planned, recipe, asked.allowed)
+    conversion = conversion_of(planned)
+    loadable = prove_architecture(conversion, recipe, asked.allowed)
     fits = _and(Result((), ()), (loadable.check,), loadable.findings, loadable.versions)
     if fits.failed:
         raise ChecksFailedError(asked.report("failed", planned, fits))
@@ -131,7 +124,7 @@ def converting(asked: Asked, console: Console, maker: Maker) -> Iterator[Convert
         made = maker(planned, folder, journal, recipe, console)
         made = _and(made, (loadable.check,), loadable.findings, loadable.versions)
         if not made.failed and all(check.name != "logits" for check in made.checks):
-            outcomes = prove_logits(planned, recipe, folder, asked.allowed, made.checks)
+            outcomes = prove_logits(conversion, recipe, folder, asked.allowed, made.checks)
             made = _and(made, outcomes.checks, outcomes.findings, outcomes.versions)
         raise_any(flips.result())
         finished = planned.identified(identities.result())
@@ -151,11 +144,6 @@ def _hashed(planned: Plan, recipe: Recipe) -> tuple[SourceFile, ...]:
     )
 
 
-def known_files(planned: Plan, record: Mapping[str, Any] | None = None) -> Remembered:
-    """The content of files as the Hub or an earlier run recorded it."""
-    return {**remembered(record), **(planned.origin.known if planned.origin else {})}
-
-
 def _checksums(planned: Plan, recipe: Recipe) -> tuple[Checksum, ...]:
     """Those that the source records of itself, where the recipe asks for every value.
 
@@ -168,94 +156,6 @@ def _checksums(planned: Plan, recipe: Recipe) -> tuple[Checksum, ...]:
 def is_remote(planned: Plan) -> bool:
     """Whether weights are read from the Hub by ranges."""
     return planned.origin is not None and bool(planned.origin.remote)
-
-
-def output_path(recipe: Recipe, planned: Plan) -> Path:
-    """The output folder: the recipe's, else `./<source name>-<dtype>`, with `-merged` after a merge."""
-    if recipe.output.path is not None:
-        return recipe.output.path
-    source = Path(planned.path).resolve()
-    name = source.name if source.is_dir() else source.stem
-    if planned.origin is not None:
-        name = planned.origin.repo.rpartition("/")[2]
-    merged = "-merged" if planned.merges.adapters else ""
-    return Path(f"{name}-{planned.main_dtype}{merged}")
-
-
-def up_to_date(planned: Plan, output: Path) -> Plan | None:
-    """The plan with its digest where the output folder is the result of the very same plan."""
-    record = read_record(output)
-    outputs = recorded_outputs(record)
-    if record is None or any(_size(output / one.file) != one.size for one in outputs):
-        return None
-    if record.get("plan") == planned.key:
-        return replace(planned, digest=record.get("digest"))
-    identified = planned.identified(identify(planned.files, known_files(planned, record)))
-    return identified if identified.digest == record.get("digest") else None
-
-
-def recorded_outputs(record: Mapping[str, Any] | None) -> tuple[Output, ...]:
-    """The files that an earlier run recorded; none where the record is of another form."""
-    try:
-        items = record["report"]["outputs"] if record else ()
-        return tuple(Output(item["file"], item["size"], item["sha256"]) for item in items)
-    except (KeyError, TypeError):
-        return ()
-
-
-def with_recorded_checks(report: Report, output: Path) -> Report:
-    """The report of an output folder that is up to date, with the checks that it passed when it was made."""
-    if report.status != "up-to-date":
-        return report
-    record = read_record(output) or {}
-    try:
-        items = record["report"]["checks"]
-        checks = tuple(Check(**item) for item in items)
-    except (KeyError, TypeError):
-        checks = ()
-    return replace(report, checks=checks)
-
-
-def write_published(folder: Path, report: Report) -> None:
-    """Add to `hfconvert.json` what came of publishing."""
-    record = read_record(folder)
-    if record is not None:
-        document = {**record, "report": {**record["report"], "publish": report.publish}}
-        write_file(folder / RECORD, (json.dumps(document, indent=2) + "\n").encode())
-
-
-def _size(path: Path) -> int | None:
-    return path.stat().st_size if path.is_file() else None
-
-
-def write_record(folder: Path, report: Report, identities: tuple[Identity, ...]) -> None:
-    """Write `hfconvert.json`: the digest, the report, and the hashes of local files to know them again."""
-    document = {
-        "digest": report.digest,
-        "plan": report.plan.key if report.plan else None,
-        "report": report_document(report),
-        "files": [identity.as_json() for identity in identities],
-    }
-    write_file(folder / RECORD, (json.dumps(document, indent=2) + "\n").encode())
-
-
-def make_report(
-    status: Status, planned: Plan, output: Path | None, started: float, made: Result | None = None
-) -> Report:
-    """The report of a run at this moment."""
-    return Report(
-        status=status,
-        plan=planned,
-        output=None if output is None else str(output),
-        digest=planned.digest,
-        outputs=made.outputs if made else (),
-        checks=made.checks if made else (),
-        findings=planned.findings + (made.findings if made else ()),
-        opening=made.opening if made else None,
-        versions={**versions(), **(made.versions if made else {})},
-        seconds=time.perf_counter() - started,
-        peak_memory_bytes=peak_memory_bytes(),
-    )
 
 
 def _and(
@@ -282,6 +182,12 @@ def _failed(check: Check) -> Problem:
     elif check.name == "dtypes" and check.measured.get("overflow"):
         why = "the dtype cannot hold numbers that large; they would become infinite"
         do = "cast to bfloat16, or keep these wider: dtype: {default: ..., rules: {NAME: float32}}"
+    elif check.name == "logits":
+        why = "a step rearranges values in another way than the model has them, or a dtype holds too little"
+        do = (
+            "mend key_map or dtype; where it is the source that computes wrongly, validate.reference names a "
+            "model that is right"
+        )
     return values_problem(what, why=why, do=do, check=check.name)
 
 

@@ -9,12 +9,8 @@ from hfconvert.errors import UserError, recipe_problem
 from hfconvert.inspect.facts import inspect_files
 from hfconvert.inspect.propose import propose
 from hfconvert.inspect.recipe_text import recipe_text
-from hfconvert.recipe import Location, Recipe, load, parse, parse_location
+from hfconvert.recipe import Location, parse_location
 from hfconvert.sourcing import list_what
-
-RECIPES = (".yaml", ".yml", ".json")
-MOST = 1 << 20  # bytes of a file of another name that could be a recipe
-NAME = "hfconvert-init.yaml"  # how positions in a recipe that no file holds are shown
 
 
 def init(what: str, folder: Path) -> str:
@@ -24,39 +20,12 @@ def init(what: str, folder: Path) -> str:
     return recipe_text(location, propose(document, location.path), folder)
 
 
-def is_recipe(what: str) -> bool:
-    """Whether a command's argument names a recipe, by its name or its text; else it is to be converted."""
-    path = Path(what)
-    if path.is_dir():
-        return False
-    if path.suffix in RECIPES or not path.is_file():
-        return path.suffix in RECIPES
-    try:
-        with path.open("rb") as file:
-            text = file.read(MOST).decode()
-    except (OSError, UnicodeDecodeError):
-        return False
-    return "\0" not in text and "version" in text
-
-
-def recipe_of(what: str, overrides: tuple[str, ...] = (), output: Path | None = None) -> Recipe:
-    """The recipe that an argument names, or the one that `init` would write for it. UserError."""
-    loaded = load(Path(what), overrides) if is_recipe(what) else _proposed(what, overrides)
-    if output is None:
-        return loaded
-    return loaded.model_copy(update={"output": loaded.output.model_copy(update={"path": output})})
-
-
 def init_document(what: str, file: Path | None) -> dict[str, Any]:
     """The document of `hfconvert init --json`; the recipe is written to `file`, if any. UserError."""
     text = init(what, file.parent if file else Path())
     if file is not None:
         _store(text, file)
     return {"recipe": text, "file": str(file) if file else None}
-
-
-def _proposed(what: str, overrides: tuple[str, ...]) -> Recipe:
-    return parse(init(what, Path()), NAME, overrides)
 
 
 def _store(text: str, file: Path) -> None:

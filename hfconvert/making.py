@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hfconvert.checks.merge import Held, hold_file
+from hfconvert.checks.held import Held
 from hfconvert.checks.result import Check
 from hfconvert.checks.sample import every_block, sampled_blocks
 from hfconvert.checks.tensors import NOTHING, Blocks, Compared, compare_file
@@ -60,10 +60,16 @@ class Looks:
             self._compared += compare_file(
                 made.path, shard.file, tensors, self._blocks, merges.sums
             )
-            some = None if self._blocks is every_block else self._blocks
-            self._held += hold_file(made.path, shard.file, merges, some)
+            if merges.sums:
+                self._hold(made)
         self._losses.update(made.losses)
         return Output(shard.file, shard.size, made.sha256)
+
+    def _hold(self, made: Made) -> None:
+        from hfconvert.checks.merge import hold_file  # noqa: PLC0415 - runs without a merge are many
+
+        some = None if self._blocks is every_block else self._blocks
+        self._held += hold_file(made.path, made.shard.file, self._planned.merges, some)
 
     @property
     def faulty(self) -> bool:

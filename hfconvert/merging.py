@@ -1,4 +1,7 @@
-"""Between ties and casts: the adapters of a recipe are merged into what is left of its source."""
+"""Between ties and casts: the adapters of a recipe are merged into what is left of its source.
+
+What merges is imported where there is an adapter: a plan without one is made in half the time.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,10 @@ from typing import Any
 from hfconvert.decide import Decided
 from hfconvert.errors import Problem, UserError, recipe_problem
 from hfconvert.findings import Finding, warning
-from hfconvert.lora.alone import convert_alone, is_adapter
-from hfconvert.lora.apply import Merges, Result, Setting, merge_adapters
 from hfconvert.lora.assets import adapter_assets
 from hfconvert.lora.embeddings import implied_ties
-from hfconvert.lora.full_checkpoint import base_part, holds_both
+from hfconvert.lora.kinds import holds_both, is_adapter
+from hfconvert.lora.merges import Merges, Result, Setting
 from hfconvert.lora.settings import ADAPTER_CONFIG
 from hfconvert.readers.load import Found
 from hfconvert.recipe import Recipe
@@ -47,6 +49,8 @@ def merge(
     """
     if recipe.lora is None:
         return Result(decided.checkpoint, NO_MERGES, ())
+    from hfconvert.lora.apply import merge_adapters  # noqa: PLC0415
+
     found = {tie.dropped: tie.kept for tie in decided.ties}
     setting = Setting(
         config=config or {},
@@ -91,14 +95,22 @@ def begin(recipe: Recipe, found: Found) -> Begun:
     if recipe.lora is not None:
         if alone:
             raise UserError(_swapped(found, recipe.position("lora", "adapters")))
-        return Begun(base_part(found.checkpoint)) if both else Begun(found.checkpoint)
+        return _base_of(found.checkpoint) if both else Begun(found.checkpoint)
     if both:
         return Begun(found.checkpoint, findings=(_not_merged(found),))
     if not alone:
         return Begun(found.checkpoint)
+    from hfconvert.lora.alone import convert_alone  # noqa: PLC0415
+
     adapter = convert_alone(found, renames=recipe.key_map is None)
     texts = (TextFile(ADAPTER_CONFIG, adapter.config),) if adapter.config else ()
     return Begun(adapter.checkpoint, texts, adapter.stem, adapter.findings)
+
+
+def _base_of(checkpoint: Checkpoint) -> Begun:
+    from hfconvert.lora.full_checkpoint import base_part  # noqa: PLC0415
+
+    return Begun(base_part(checkpoint))
 
 
 def _swapped(found: Found, where: str) -> Problem:

@@ -20,7 +20,7 @@ from hfconvert.findings import Finding, info
 from hfconvert.keymap.apply import apply
 from hfconvert.keymap.coverage import check_coverage
 from hfconvert.keymap.families.resolve import Values, canonical, family_config
-from hfconvert.lora.apply import Merges
+from hfconvert.lora.merges import Merges
 from hfconvert.machine import collection_paused
 from hfconvert.merging import Source, begin, merge, with_assets
 from hfconvert.readers.assets import AssetFolder, Assets, gather, missing_assets

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from hfconvert.checks.dtypes import check_dtypes
 from hfconvert.checks.files import check_files
-from hfconvert.checks.merge import Held, merge_check
+from hfconvert.checks.held import Held
 from hfconvert.checks.names import check_names
 from hfconvert.checks.result import Check
 from hfconvert.checks.tensors import Compared, skipped_tensors, tensors_check
@@ -64,7 +64,7 @@ def prove(
         skipped_tensors()
         if compared is None
         else tensors_check(compared, len(expected) - len(sums), sampled=sampled),
-        *([merge_check(held, planned.merges)] if planned.merges.adapters else ()),
+        *_merge_checks(planned, held),
         check_files(
             planned.copies,
             [(one.source, one.changed) for one in planned.rewritten],
@@ -74,6 +74,15 @@ def prove(
         ),
         check_dtypes(files.values(), _codes(expected), planned.before, losses),
     )
+
+
+def _merge_checks(planned: Plan, held: Held | None) -> tuple[Check, ...]:
+    """The `merge` check, where there are adapters."""
+    if not planned.merges.adapters:
+        return ()
+    from hfconvert.checks.merge import merge_check  # noqa: PLC0415 - runs without a merge are many
+
+    return (merge_check(held, planned.merges),)
 
 
 def _codes(expected: Mapping[str, tuple[str, TensorSpec]]) -> dict[str, str]:

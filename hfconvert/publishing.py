@@ -12,15 +12,7 @@ from pathlib import Path
 from hfconvert.adapters import ProvenAdapter, adapter_names, beside, prove_adapters
 from hfconvert.bounded import make_bounded
 from hfconvert.console import Console
-from hfconvert.converting import (
-    Asked,
-    convert,
-    converting,
-    known_files,
-    make_report,
-    with_recorded_checks,
-    write_published,
-)
+from hfconvert.converting import Asked, convert, converting
 from hfconvert.digest import Remembered, file_key, identify, remembered_by
 from hfconvert.errors import UserError
 from hfconvert.execute import Made
@@ -44,6 +36,12 @@ from hfconvert.plan import Plan, make_plan
 from hfconvert.recipe import Recipe
 from hfconvert.recipe.publish import Publish
 from hfconvert.report.model import Report, Status
+from hfconvert.results import (
+    known_files,
+    make_report,
+    with_recorded_checks,
+    write_published,
+)
 from hfconvert.sourcing import Sourced, fetch_source, look_at_source
 from hfconvert.workplace import one_at_a_time, place_for, remove, remove_old
 

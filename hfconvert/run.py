@@ -5,46 +5,17 @@ from __future__ import annotations
 import time
 
 from hfconvert.console import Console
-from hfconvert.converting import (
-    QUICK_HASH_BYTES,
-    Asked,
-    ChecksFailedError,
-    convert,
-    known_files,
-    make_report,
-    output_path,
-    recorded_outputs,
-)
-from hfconvert.digest import identify, unknown_bytes
+from hfconvert.converting import Asked, ChecksFailedError, convert
 from hfconvert.models import Allowed
-from hfconvert.plan import Plan, make_plan
+from hfconvert.plan import make_plan
 from hfconvert.recipe import Recipe
 from hfconvert.report.model import Report
-from hfconvert.sourcing import fetch_source, look_at_source
-from hfconvert.work import read_record
+from hfconvert.results import output_path
+from hfconvert.sourcing import fetch_source
 
-__all__ = ["ChecksFailedError", "dry_run", "output_path", "plan", "recorded_outputs", "run"]
+__all__ = ["ChecksFailedError", "run"]
 
 _NOTHING_ALLOWED = Allowed()
-
-
-def plan(recipe: Recipe) -> Plan:
-    """The plan of a recipe, with its digest where every file is known or small enough to be hashed."""
-    source = look_at_source(recipe)
-    planned = make_plan(source.recipe, source.origin)
-    known = known_files(planned, read_record(output_path(recipe, planned)))
-    if unknown_bytes(planned.files, known) > QUICK_HASH_BYTES:
-        return planned
-    return planned.identified(identify(planned.files, known))
-
-
-def dry_run(recipe: Recipe) -> Report:
-    """The report of a run that stops after the plan."""
-    started = time.perf_counter()
-    planned = plan(recipe)
-    kept = recipe.publish is None or recipe.output.path is not None
-    output = output_path(recipe, planned) if kept else None
-    return make_report("planned", planned, output, started)
 
 
 def run(

@@ -14,7 +14,8 @@ from safetensors.torch import load_file
 
 from hfconvert.cli import main
 from hfconvert.errors import Exit, UserError
-from hfconvert.init import init, is_recipe, recipe_of
+from hfconvert.init import init
+from hfconvert.recipes import is_recipe, recipe_of
 
 Cli = Callable[..., tuple[int, str, str]]
 

@@ -32,6 +32,8 @@ sys.exit(code)
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     torch.save({"w": torch.ones(2, 3)}, tmp_path / "m.pt")
+    (tmp_path / "recipe.yaml").write_text("version: 1\nsource: {path: m.pt}\n")
+    (tmp_path / "wrong.yaml").write_text("version: 1\nsuorce: {path: m.pt}\n")
 
     def call(way: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -55,6 +57,11 @@ def run(tmp_path: Path) -> Run:
         ["inspect", "m.pt", "-q"],
         ["inspect", "./nowhere"],
         ["inspect", "./nowhere", "--json", "-v"],
+        ["plan", "m.pt"],
+        ["plan", "recipe.yaml", "-v"],
+        ["plan", "recipe.yaml", "--json"],
+        ["plan", "./nowhere.yaml"],
+        ["plan", "wrong.yaml", "--json"],
     ],
     ids=" ".join,
 )
@@ -69,13 +76,18 @@ def test_the_light_way_loads_none_of_the_heavy_libraries(run: Run) -> None:
     done = run("quick", "inspect", "m.pt", "--json")
     assert json.loads(done.stdout)["kind"] == "model"
     assert done.stderr == "modules "
+    done = run("quick", "plan", "recipe.yaml", "--json")
+    assert json.loads(done.stdout)["outputs"][0]["tensors"] == 1
+    assert done.stderr == "modules pydantic yaml"
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
         [],
-        ["plan", "m.pt"],
+        ["plan"],
+        ["plan", "m.pt", "--output", "x"],
+        ["run", "m.pt"],
         ["inspect"],
         ["inspect", ""],
         ["inspect", "--help"],

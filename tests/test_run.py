@@ -17,9 +17,11 @@ from hfconvert import making as module
 from hfconvert import recipe as recipes
 from hfconvert.console import Console
 from hfconvert.errors import Exit, UserError
+from hfconvert.planning import dry_run, plan
 from hfconvert.prove import prove
 from hfconvert.report.model import Report
-from hfconvert.run import ChecksFailedError, dry_run, plan, recorded_outputs, run
+from hfconvert.results import recorded_outputs
+from hfconvert.run import ChecksFailedError, run
 from hfconvert.work import RECORD
 
 QUIET = Console(verbosity=-1)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hfconvert.checks.gather import values_at
 from hfconvert.checks.methods import FORMULAS, Case, has_formula
-from hfconvert.lora.apply import Sum
+from hfconvert.lora.merges import Sum
 from hfconvert.lora.peft_module import probe_module
 from hfconvert.lora.terms import Stack, Term
 from hfconvert.tensors.box import Box, full, shape_of

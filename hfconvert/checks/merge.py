@@ -10,20 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from hfconvert.checks.blocks import box_of
 from hfconvert.checks.exact import NUMPY, Doubles, Exact, ExactSum, by_formula, half_unit
+from hfconvert.checks.held import Held, Norms
 from hfconvert.checks.result import Check
 from hfconvert.checks.tensors import Blocks
 from hfconvert.checks.written import header_of
-from hfconvert.lora.apply import Merges, Sum
 from hfconvert.lora.base import family
+from hfconvert.lora.merges import Merges, Sum
 from hfconvert.tensors.box import Box, blocks, offset_of, shape_of
 from hfconvert.tensors.dtype import DType
 from hfconvert.tensors.header import HeaderEntry
@@ -32,37 +31,6 @@ from hfconvert.tensors.source import LocalFile
 
 WORKERS = 2
 BLOCK = 4 << 20  # bytes of float64 values held against each other at once
-
-
-class Norms(NamedTuple):
-    """Sums of squares: of the update, and of what rounding took from the exact result."""
-
-    update: float = 0.0
-    lost: float = 0.0
-
-    def plus(self, other: Norms) -> Norms:
-        """Both together."""
-        return Norms(self.update + other.update, self.lost + other.lost)
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What came of holding merged tensors against the exact sums."""
-
-    tensors: int = 0
-    values: int = 0
-    wrong: tuple[str, ...] = ()
-    norms: Mapping[str, Norms] = field(default_factory=dict)  # by family
-
-    def __add__(self, other: Held) -> Held:
-        names = dict.fromkeys((*self.norms, *other.norms))
-        none = Norms()
-        return Held(
-            self.tensors + other.tensors,
-            self.values + other.values,
-            self.wrong + other.wrong,
-            {name: self.norms.get(name, none).plus(other.norms.get(name, none)) for name in names},
-        )
 
 
 def hold_file(path: Path, file: str, merges: Merges, sampled: Blocks | None = None) -> Held:

@@ -10,9 +10,7 @@ from pathlib import Path
 from hfconvert.errors import UserError
 from hfconvert.findings import Finding, info, warning
 from hfconvert.lora.adapter import Part
-from hfconvert.lora.full_checkpoint import holds_both
 from hfconvert.lora.kohya import is_kohya, parse_kohya
-from hfconvert.lora.methods import PARAMETERS
 from hfconvert.lora.naming import Key, naming_of, parse_names
 from hfconvert.lora.reading import parts_of
 from hfconvert.lora.rebuild import Known, rebuild_settings
@@ -35,16 +33,6 @@ class Alone:
     config: bytes | None = None
     stem: str = ""
     findings: tuple[Finding, ...] = ()
-
-
-def is_adapter(names: Iterable[str]) -> bool:
-    """Whether these are the tensors of an adapter, and not of a model or of both."""
-    known = list(names)
-    if is_kohya(known):
-        return True
-    keys = parse_names(known, naming_of(known)).values()
-    adapted = sum(any(part in PARAMETERS for part in key.parameter.split(".")) for key in keys)
-    return adapted * 2 > len(known) and not holds_both(known)
 
 
 def convert_alone(found: Found, *, renames: bool) -> Alone:

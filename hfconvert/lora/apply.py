@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 from hfconvert.errors import raise_any
 from hfconvert.findings import Finding, info
@@ -15,73 +12,17 @@ from hfconvert.lora.base import Base
 from hfconvert.lora.changed_config import change_config
 from hfconvert.lora.identity import check_identity
 from hfconvert.lora.match import families_of, match
+from hfconvert.lora.merges import Merges, Result, Setting, Sum
 from hfconvert.lora.model_engine import unfit_for_model, whole_model
 from hfconvert.lora.nodes import Making, merged
 from hfconvert.lora.quantized import make_plain
 from hfconvert.lora.reading import Asked, open_adapter
 from hfconvert.lora.settle import Settled, State, settle
-from hfconvert.lora.terms import Term
 from hfconvert.lora.whole_model import WholeModel
-from hfconvert.readers.json_text import KeyPath
 from hfconvert.recipe.lora import Lora
 from hfconvert.tensors.checkpoint import Checkpoint, Dropped, Entry
 from hfconvert.tensors.lazy import LazyTensor
 from hfconvert.tensors.tally import Tally
-
-
-@dataclass(frozen=True, slots=True)
-class Sum:
-    """A tensor that was merged: what it was, and all that is added to it, in order.
-
-    `output` is its name within its module, `bases` are the module's parameters where PEFT merges it whole.
-    """
-
-    base: LazyTensor
-    terms: tuple[Term, ...]
-    output: str = "weight"
-    bases: Mapping[str, LazyTensor] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Merges:
-    """What was merged, for plan, check and report.
-
-    `sums` by the name of the tensor. `touched` and `targeted` count modules by family. `config` are the
-    values of the configuration that change, `untied` the names that are written though the base ties them.
-    """
-
-    adapters: tuple[Adapter, ...] = ()
-    sums: Mapping[str, Sum] = field(default_factory=dict)
-    touched: Mapping[str, int] = field(default_factory=dict)
-    targeted: Mapping[str, int] = field(default_factory=dict)
-    native: bool = False
-    config: Mapping[KeyPath, Any] = field(default_factory=dict)
-    untied: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The checkpoint with its merges, and what was noticed."""
-
-    checkpoint: Checkpoint
-    merges: Merges
-    findings: tuple[Finding, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What the merge knows of its surroundings.
-
-    `config` is the base's configuration, `ties` maps names that are not stored to those they are restored
-    from, `source` is the base's identity on the Hub if it has one, `where` gives positions in the recipe.
-    `root` is the folder of the base, None where it is no folder or its names were mapped.
-    """
-
-    config: Mapping[str, Any]
-    ties: Mapping[str, str]
-    source: str | None
-    where: Callable[..., str]
-    root: Path | None = None
 
 
 def merge_adapters(checkpoint: Checkpoint, lora: Lora, setting: Setting, tally: Tally) -> Result:

@@ -10,7 +10,8 @@ from hfconvert.errors import Problem, UserError, raise_any, recipe_problem, sour
 from hfconvert.findings import Finding
 from hfconvert.keymap.fold import listed
 from hfconvert.lora.adapter import Adapter, Part
-from hfconvert.lora.full_checkpoint import holds_both, own_names
+from hfconvert.lora.full_checkpoint import own_names
+from hfconvert.lora.kinds import holds_both
 from hfconvert.lora.kohya import is_kohya, parse_kohya
 from hfconvert.lora.naming import Key, Naming, by_module, naming_of, parse_names
 from hfconvert.lora.rebuild import Known, rebuild_settings

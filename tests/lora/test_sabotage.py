@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from hfconvert.checks.merge import Held, hold_file, merge_check
+from hfconvert.checks.held import Held
+from hfconvert.checks.merge import hold_file, merge_check
 from hfconvert.lora import nodes, product, updates
 from hfconvert.lora.scales import scale_of
 from hfconvert.plan import Plan
