@@ -61,8 +61,9 @@ class LowRank:
         def change(sums: Sums, part: Box) -> None:
             (lo, hi), (begin, end) = part
             columns = right[:, begin - first : end - first]
+            stop = lo
             for above, below in windows(lo, hi, self.left.spec.shape[0]):
-                start, stop = max(lo, above), min(hi, below)
+                start, stop = max(stop, above), min(hi, below)  # what overlaps is added once
                 product = multiply(lefts[above], columns)[start - above : stop - above]
                 if not folded:
                     np.multiply(product, factor, out=product)
