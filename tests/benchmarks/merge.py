@@ -2,16 +2,19 @@
 
     python -m tests.benchmarks.merge [--layers 22] [--pairs 5] [--workdir FOLDER] [--json]
 
-Besides time and memory it counts how many weights are off the exactly rounded result, in float64 and by code
-of its own. lora_B is drawn at a standard deviation of 0.003, as in a light fine-tune. Beside that stands what
-an exact sum would be off by that is rounded to float32 before it is rounded to bf16: no merge that equals
-PEFT's in float32 bit for bit can be below it.
+The base is drawn at a standard deviation of 0.02, as transformers initialises such models; lora_A as PEFT
+does, lora_B at a standard deviation of 0.003, as in a light fine-tune.
+
+Besides time and memory it counts, by code of its own, how many weights are off the exact sum in float64 after
+two ways of rounding that to bf16: in one step; and as torch, numpy and ml_dtypes do it, by way of float32.
+The two differ from each other as well; ADR 0003 says what follows from that.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -36,7 +39,7 @@ BF16 = np.dtype(ml_dtypes.bfloat16)
 
 
 def main() -> None:
-    """Wanted: 2.5 times cp, 400 MB, at most 0.0005% of the weights off by one unit, none by more."""
+    """Wanted: 2.5 times cp and the time of `import torch`, 400 MB, 0.0005% of the weights off by a unit."""
     parser = make_parser("Merging LoRA of rank 16 against cp and fsync of the base.")
     parser.add_argument("--layers", type=int, default=22)
     parser.add_argument("--pairs", type=int, default=5)
@@ -110,34 +113,52 @@ def write_recipe(folder: Path, base: Path, adapter: Path) -> Path:
 
 
 def count_units(base: Path, adapter: Path, merged: Path) -> dict[str, object]:
-    """How many weights differ from the exact sum rounded once, and by how many units at most."""
+    """How many weights differ from the exact sum, and by how many units at most, for each way of rounding."""
     factors = load_file(adapter / "adapter_model.safetensors")
-    before = {file.name: file for file in base.glob("*.safetensors")}
     written = {name: array for file in merged.glob("*.safetensors") for name, array in _raw(file)}
-    weights = off = most = floor = above = 0
-    for file in before.values():
-        for name, raw in _raw(file):
-            front = f"base_model.model.{name.removesuffix('.weight')}"
-            if f"{front}.lora_A.weight" not in factors:
-                continue
-            a = factors[f"{front}.lora_A.weight"].astype(np.float64)
-            b = factors[f"{front}.lora_B.weight"].astype(np.float64)
-            sums = raw.view(BF16).astype(np.float64) + (b @ a) * (ALPHA / RANK)
-            exact = _ordered(_rounded(sums))
-            units = np.abs(_ordered(written[name]) - exact)
-            narrow = sums.astype(np.float32).astype(BF16).view(np.uint16)
-            floor += int(np.count_nonzero(_ordered(narrow) != exact))
-            above += int(np.count_nonzero(units > 1))
-            weights, off = weights + units.size, off + int(np.count_nonzero(units))
-            most = max(most, int(units.max()))
+    once, torchs, between = Off(), Off(), Off()
+    for name, raw in chain.from_iterable(map(_raw, sorted(base.glob("*.safetensors")))):
+        front = f"base_model.model.{name.removesuffix('.weight')}"
+        if f"{front}.lora_A.weight" not in factors:
+            continue
+        a = factors[f"{front}.lora_A.weight"].astype(np.float64)
+        b = factors[f"{front}.lora_B.weight"].astype(np.float64)
+        sums = raw.view(BF16).astype(np.float64) + (b @ a) * (ALPHA / RANK)
+        exact, narrow = _rounded(sums), sums.astype(np.float32).astype(BF16).view(np.uint16)
+        once.count(written[name], exact)
+        torchs.count(written[name], narrow)
+        between.count(narrow, exact)
     return {
-        "weights": weights,
-        "off": off,
-        "share": f"{off / weights:.6%}",
-        "share of an exact sum through float32": f"{floor / weights:.6%}",
-        "off by more than one unit": above,  # where base and update nearly cancel
-        "most units": most,
+        "weights": once.weights,
+        "rounded in one step": once.figures(),
+        "rounded as torch does": torchs.figures(),
+        "the two references": between.figures(),
     }
+
+
+@dataclass(slots=True)
+class Off:
+    """Weights of bf16 that are other than they should be."""
+
+    weights: int = 0
+    off: int = 0
+    above: int = 0  # by more than one unit: where base and update nearly cancel
+    most: int = 0
+
+    def count(self, found: np.ndarray, wanted: np.ndarray) -> None:
+        """Take one tensor in, as raw bits."""
+        units = np.abs(_ordered(found) - _ordered(wanted))
+        self.weights += units.size
+        self.off += int(np.count_nonzero(units))
+        self.above += int(np.count_nonzero(units > 1))
+        self.most = max(self.most, int(units.max()))
+
+    def figures(self) -> str:
+        """In one line."""
+        share = f"{self.off / self.weights:.6%} off"
+        return (
+            f"{share}, {self.above} of {self.weights} by more than one unit (at most {self.most})"
+        )
 
 
 def _rounded(sums: np.ndarray) -> np.ndarray:
