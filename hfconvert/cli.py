@@ -5,6 +5,7 @@ What a command needs is imported when it runs, so that `--help` is quick and not
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -229,6 +230,26 @@ def schema(
         return schemas[name](), "", Exit.OK
 
     _answer(_console(as_json=True, verbose=False, quiet=False), act, None)
+
+
+@app.command()
+def ci(
+    *,
+    needs: Annotated[
+        bool,
+        typer.Option("--needs", help="Say which extra the recipes need, or nothing; then stop."),
+    ] = False,
+) -> None:
+    """What the GitHub Action calls: inputs are HFC_* in the environment; see action.yml."""
+    console = _console(False, bool(os.environ.get("RUNNER_DEBUG")), False)
+    if needs:
+        from hfconvert.ci.needs import extra
+
+        console.result(extra(os.environ))
+        return
+    from hfconvert.ci.step import act
+
+    raise typer.Exit(act(os.environ, console))
 
 
 @app.callback(invoke_without_command=True)

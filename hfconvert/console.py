@@ -70,6 +70,11 @@ class Console:
         """Put text of several lines on stderr, however quiet."""
         complain(lines(text) + "\n")
 
+    def command(self, line: str) -> None:
+        """Give a command to GitHub's runner, behind all that was said before; `hfconvert.ci` made it."""
+        sys.stdout.flush()
+        complain(line + "\n")
+
     @contextmanager
     def progress(self, label: str, total: int) -> Iterator[Advance]:
         """Show how many of `total` bytes are done: a bar on a terminal, nothing elsewhere."""
