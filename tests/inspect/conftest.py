@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import json
 import pickle
 import struct
@@ -12,14 +11,9 @@ import pytest
 import torch
 
 from hfconvert.inspect.facts import inspect
+from tests.written_files import write_files
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
-
-
-def saved(value: Any, **options: Any) -> bytes:
-    buffer = io.BytesIO()
-    torch.save(value, buffer, **options)
-    return buffer.getvalue()
 
 
 def trained() -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
@@ -37,20 +31,7 @@ def folder(tmp_path: Path) -> Callable[[Mapping[str, Any]], Path]:
     """A folder of files by their places: bytes as they are, JSON, safetensors, else by `torch.save`."""
 
     def write(files: Mapping[str, Any]) -> Path:
-        from safetensors.torch import save
-
-        root = tmp_path / "source"
-        for name, content in files.items():
-            path = root / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if isinstance(content, bytes):
-                path.write_bytes(content)
-            elif path.suffix == ".json":
-                path.write_text(json.dumps(content))
-            else:
-                make = save if path.suffix == ".safetensors" else saved
-                path.write_bytes(make(content))
-        return root
+        return write_files(tmp_path / "source", files)
 
     return write
 
