@@ -241,7 +241,9 @@ def ci(
     ] = False,
 ) -> None:
     """What the GitHub Action calls: inputs are HFC_* in the environment; see action.yml."""
-    console = _console(False, bool(os.environ.get("RUNNER_DEBUG")), False)
+    from hfconvert.console import Console
+
+    console = Console(verbosity=int(bool(os.environ.get("RUNNER_DEBUG"))), bars=False)
     if needs:
         from hfconvert.ci.needs import extra
 

@@ -25,10 +25,14 @@ class Advance(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """How much a command says: -1 quiet, 0 normal, 1 verbose; `as_json` keeps stdout for one document."""
+    """How much a command says: -1 quiet, 0 normal, 1 verbose; `as_json` keeps stdout for one document.
+
+    Without `bars`, lines tell what is done even on a terminal.
+    """
 
     verbosity: int = 0
     as_json: bool = False
+    bars: bool = True
 
     def document(self, document: Mapping[str, Any]) -> None:
         """Put the one JSON document of a command on stdout."""
@@ -86,7 +90,7 @@ class Console:
 
     def _has_bar(self) -> bool:
         terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-        return self.verbosity >= 0 and terminal
+        return self.bars and self.verbosity >= 0 and terminal
 
     def _out(self, text: str) -> None:
         try:
