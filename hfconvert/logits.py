@@ -9,30 +9,29 @@ from typing import Any
 
 from hfconvert.checks.logits.check import Outcomes, Question, check_logits, skipped
 from hfconvert.checks.result import Check
+from hfconvert.conversion import Conversion
 from hfconvert.errors import UserError, recipe_problem
 from hfconvert.findings import warning
-from hfconvert.models import Allowed, planned_config
-from hfconvert.plan import Plan
+from hfconvert.models import Allowed
 from hfconvert.recipe import Recipe
 from hfconvert.recipe.validation import Logits
-from hfconvert.tensors.leaf import Leaf
 
 MAX_PROMPTS = 1 << 20  # bytes of a file of prompts
 _GOLDEN = (".safetensors", ".npz", ".json")
 
 
 def prove_logits(
-    planned: Plan, recipe: Recipe, folder: Path, allowed: Allowed, done: Sequence[Check]
+    conversion: Conversion, recipe: Recipe, folder: Path, allowed: Allowed, done: Sequence[Check]
 ) -> Outcomes:
     """Compare what the source's model and that in `folder` compute, where values changed and a class fits.
 
     `done` are the checks before this one: the class has to fit, and `merge` knows what rounding takes.
     """
-    merge = bool(planned.merges.adapters)
+    merge = bool(conversion.adapters)
     wish = recipe.validation.logits
     if wish == "off":
         return skipped("validate.logits is off", merge=merge)
-    reference, reason = _reference(planned, recipe)
+    reference, reason = _reference(conversion, recipe)
     status = {check.name: check for check in done}
     architecture = status.get("architecture")
     if reference is None:
@@ -40,23 +39,23 @@ def prove_logits(
     if architecture is None or architecture.status != "pass":
         detail = architecture.detail if architecture else ""
         return skipped(f"no class of transformers fits: {detail}", merge=merge)
-    config, _ = planned_config(planned)
     limits = wish if isinstance(wish, Logits) else Logits()
     golden = reference.is_file()
     outcomes = check_logits(
         Question(
             candidate=folder,
             reference=reference,
-            config=config or {},
+            config=conversion.config or {},
             custom=recipe.validation.trust_remote_code and allowed.remote_code,
             prompts=_prompts(limits, recipe),
-            adapters=[] if golden or recipe.validation.reference else _adapters(planned),
+            adapters=[] if golden or recipe.validation.reference else _adapters(conversion),
             min_cosine=limits.min_cosine,
             max_effect_error=limits.max_effect_error,
             rounding_floor=_rounding_floor(status.get("merge")),
         )
     )
-    proved = not merge and recipe.validation.reference is None and _all_values_held(status)
+    by_itself = conversion.way == "cast" and recipe.validation.reference is None
+    proved = by_itself and _all_values_held(status)
     return _moved_by_rounding(outcomes) if proved and wish == "auto" else outcomes
 
 
@@ -89,16 +88,7 @@ def _moved_by_rounding(outcomes: Outcomes) -> Outcomes:
     return replace(outcomes, checks=checks, findings=(*outcomes.findings, said))
 
 
-def values_change(planned: Plan) -> bool:
-    """Whether a value is written that is not, bit for bit and in its place, one of the source's."""
-    return any(
-        not isinstance(placed.entry.tensor, Leaf)
-        for shard in planned.shards
-        for placed in shard.tensors
-    )
-
-
-def _reference(planned: Plan, recipe: Recipe) -> tuple[Path | None, str]:
+def _reference(conversion: Conversion, recipe: Recipe) -> tuple[Path | None, str]:
     """What to compare with; or None and the reason why there is nothing or no need."""
     given = recipe.validation.reference
     if given is not None and given.path is not None:
@@ -107,23 +97,17 @@ def _reference(planned: Plan, recipe: Recipe) -> tuple[Path | None, str]:
         path = recipe.validation.logits.inputs
         if isinstance(path, Path) and path.suffix in _GOLDEN and path.suffix != ".json":
             return path, ""
-    if not values_change(planned):
+    if conversion.way == "kept" and not conversion.renamed:
         return None, "every value is the source's, bit for bit: so are the logits"
-    source = Path(planned.path)
+    source = conversion.source
     if not source.is_dir() or not (source / "config.json").is_file():
         return None, "transformers cannot read the source: it is no folder with a config.json"
-    if recipe.source.files or recipe.source.weights or not _same_names(planned):
+    if recipe.source.files or recipe.source.weights or not conversion.same_names:
         return None, (
-            "transformers cannot read the source as it is, since names or files are chosen by the recipe: "
-            "validate.reference takes a folder, or golden logits"
+            "transformers cannot read the source as it is, since its names are others or its files were "
+            "chosen: validate.reference takes a folder, or golden logits"
         )
     return source, ""
-
-
-def _same_names(planned: Plan) -> bool:
-    return all(
-        placed.name in placed.entry.sources for shard in planned.shards for placed in shard.tensors
-    )
 
 
 def _prompts(limits: Logits, recipe: Recipe) -> list[str] | None:
@@ -146,8 +130,8 @@ def _prompts(limits: Logits, recipe: Recipe) -> list[str] | None:
     return [line for line in text.splitlines() if line.strip()][:64] or None
 
 
-def _adapters(planned: Plan) -> list[Mapping[str, Any]]:
-    return [{"folder": str(one.root), "weight": one.weight} for one in planned.merges.adapters]
+def _adapters(conversion: Conversion) -> list[Mapping[str, Any]]:
+    return [{"folder": str(one.folder), "weight": one.weight} for one in conversion.adapters]
 
 
 def _rounding_floor(merge: Check | None) -> float:

@@ -1,15 +1,12 @@
-"""The checks that need a model class: of a plan before it is executed, and of what was written after.
+"""The `architecture` check of a conversion: of a plan before it is executed, or of what somebody made.
 
 Only a process of their own imports torch (`checks/isolated.py`).
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hfconvert.checks.architecture.check import (
     Model,
@@ -18,15 +15,11 @@ from hfconvert.checks.architecture.check import (
     check_reference,
     skipped,
 )
+from hfconvert.conversion import Conversion
 from hfconvert.errors import UserError, recipe_problem
-from hfconvert.keymap.prefixes import WRAPPERS, Prefixes
-from hfconvert.plan import Plan
-from hfconvert.readers.config import CONFIG
 from hfconvert.readers.load import Wanted, load
 from hfconvert.recipe import Recipe
 from hfconvert.tensors.lazy import TensorSpec
-
-_WRAPPERS = Prefixes.of(WRAPPERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,56 +29,26 @@ class Allowed:
     remote_code: bool = False
 
 
-def prove_architecture(planned: Plan, recipe: Recipe, allowed: Allowed) -> Outcome:
-    """The `architecture` check of a plan: nothing but headers was read for it."""
-    specs = {
-        placed.name: placed.entry.tensor.spec
-        for shard in planned.shards
-        for placed in shard.tensors
-    }
+def prove_architecture(conversion: Conversion, recipe: Recipe, allowed: Allowed) -> Outcome:
+    """The `architecture` check of a conversion: nothing but headers is read for it."""
     reference = reference_folder(recipe)
     if reference is not None:
-        tied = {tie.dropped for tie in planned.ties} - specs.keys()
         wanted = {
-            name: spec for name, spec in _specs_at(reference, recipe).items() if name not in tied
+            name: spec
+            for name, spec in _specs_at(reference, recipe).items()
+            if name not in conversion.tied
         }
-        return check_reference(wanted, specs, str(reference))
+        return check_reference(wanted, conversion.specs, str(reference))
     if recipe.validation.architecture == "off":
         return skipped("validate.architecture is off")
-    config, folder = planned_config(planned)
-    custom = recipe.validation.trust_remote_code and allowed.remote_code
     model = Model(
-        config=config,
-        folder=folder,
-        custom=custom,
-        changed=changes_names(planned),
-        dropped=frozenset(_WRAPPERS.take_off(one.name).name for one in planned.dropped),
+        config=conversion.config,
+        folder=conversion.config_folder,
+        custom=recipe.validation.trust_remote_code and allowed.remote_code,
+        changed=conversion.renamed,
+        dropped=conversion.dropped,
     )
-    return check_architecture(model, specs)
-
-
-def planned_config(planned: Plan) -> tuple[Mapping[str, Any] | None, Path]:
-    """The configuration as it will be written, and the folder of the source's."""
-    for one in planned.rewritten:
-        if one.source.name == CONFIG:
-            return _object(one.content), one.source.path.parent
-    for copy in planned.copies:
-        if copy.name == CONFIG:
-            return _object(copy.path.read_bytes()), copy.path.parent
-    for text in planned.texts:
-        if text.file == CONFIG:
-            return _object(text.content), Path(planned.path)
-    return None, Path(planned.path)
-
-
-def changes_names(planned: Plan) -> bool:
-    """Whether a tensor is written under another name than the source has, wrappers apart."""
-    return any(
-        placed.name not in {_WRAPPERS.take_off(name).name for name in placed.entry.sources}
-        and placed.name not in placed.entry.sources
-        for shard in planned.shards
-        for placed in shard.tensors
-    )
+    return check_architecture(model, conversion.specs)
 
 
 def reference_folder(recipe: Recipe) -> Path | None:
@@ -108,11 +71,3 @@ def _specs_at(reference: Path, recipe: Recipe) -> dict[str, TensorSpec]:
         )
     checkpoint = load(reference, Wanted()).checkpoint
     return {name: entry.tensor.spec for name, entry in checkpoint.items()}
-
-
-def _object(content: bytes) -> Mapping[str, Any] | None:
-    try:
-        document = json.loads(content)
-    except ValueError:
-        return None
-    return document if isinstance(document, dict) else None

@@ -8,173 +8,137 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 from hfconvert.checks.correspond import Correspondence, correspond
 from hfconvert.checks.found_dtypes import Pair, check_found_dtypes
+from hfconvert.checks.held import Held
+from hfconvert.checks.merge import hold_file, merge_check
 from hfconvert.checks.result import Check
-from hfconvert.checks.side_files import Expected, check_side_files
+from hfconvert.checks.side_files import check_side_files
 from hfconvert.checks.values import check_found_names, check_found_values
 from hfconvert.configure import torch_name
 from hfconvert.console import Console
-from hfconvert.decide import Tie, decide
+from hfconvert.decide import Tie
 from hfconvert.errors import UserError, raise_any
 from hfconvert.findings import Finding, info
-from hfconvert.keymap.applied import Applied
 from hfconvert.machine import peak_memory_bytes, versions
-from hfconvert.plan import make_plan
-from hfconvert.readers.assets import gather
-from hfconvert.readers.config import DTYPE, read_config
+from hfconvert.models import Allowed
+from hfconvert.readers.config import DTYPE
 from hfconvert.readers.layout import find_layouts
-from hfconvert.readers.load import Found, Wanted, load
-from hfconvert.readers.origin import Origin
+from hfconvert.readers.load import Wanted
 from hfconvert.recipe import Recipe
 from hfconvert.recipe.location import parse_location
 from hfconvert.report.model import Report
-from hfconvert.report.pickles import pickle_documents
-from hfconvert.sourcing import Place, fetch_location
-from hfconvert.tensors.lazy import LazyTensor
-from hfconvert.tensors.source import SourceFile
+from hfconvert.sides import Side, open_found, open_source
+from hfconvert.sourcing import fetch_location
 from hfconvert.tensors.unreadable import Unreadable
+from hfconvert.verify_model import check_model
+
+_NOTHING_ALLOWED = Allowed()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
-    """One of the two: its tensors under all their names, which of those are ties, and its side files."""
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What came of a comparison."""
 
-    path: Path
-    origin: Origin | None
-    format: str
-    weights: tuple[SourceFile, ...]
-    tensors: Mapping[str, LazyTensor]
-    ties: tuple[Tie, ...]
-    config: Mapping[str, Any] | None
-    files: Expected
-    pickles: tuple[Mapping[str, Any], ...] = ()
+    checks: tuple[Check, ...]
     findings: tuple[Finding, ...] = ()
-
-    @property
-    def is_folder(self) -> bool:
-        """Whether the side is a folder, which has side files, or one file."""
-        return self.path.is_dir()
-
-    def document(self) -> dict[str, Any]:
-        """The side as a report names it."""
-        return {
-            "repo": self.origin.repo if self.origin else None,
-            "commit": self.origin.commit if self.origin else None,
-            "path": None if self.origin else str(self.path),
-            "format": self.format,
-            "files": [{"file": file.name, "size": file.size} for file in self.weights],
-        }
+    versions: Mapping[str, str] = field(default_factory=dict)  # of libraries in other processes
+    pairs: Mapping[str, str] = field(
+        default_factory=dict
+    )  # the candidate's names, and the source's
 
 
-def verify(source: str, candidate: str, recipe: Recipe | None, console: Console) -> Report:
+def verify(
+    source: str,
+    candidate: str,
+    recipe: Recipe | None,
+    console: Console,
+    allowed: Allowed = _NOTHING_ALLOWED,
+) -> Report:
     """Compare a candidate with its source; the report's status is `verified` or `failed`.
 
     UserError where the source cannot be read, or where there is nothing at either place. What is wrong with
     the candidate's own files is a failed check.
     """
     started = time.perf_counter()
-    ours_at, theirs_at = _place(source, "SOURCE"), _place(candidate, "CANDIDATE")
-    ours = _found_side(ours_at) if recipe is None else _planned_side(ours_at, recipe)
+    ours_at = parse_location(source, subject="SOURCE")
+    theirs_at = fetch_location(parse_location(candidate, subject="CANDIDATE"))
+    ours = open_source(ours_at, recipe)
     raise_any(tensor.problem for tensor in ours.tensors.values() if isinstance(tensor, Unreadable))
     if not theirs_at.path.exists():
-        _found_side(theirs_at)  # raises: there is nothing
+        open_found(theirs_at)  # raises: there is nothing
     try:
-        theirs = _found_side(theirs_at, compare_twin=False)
+        theirs = open_found(theirs_at, Wanted(compare_twin=False))
     except UserError as error:
-        return _report(ours, candidate, started, *_unusable(error))
-    checks, findings = _compare(ours, theirs, console, planned=recipe is not None)
-    said = (*ours.findings, *theirs.findings, *findings)
-    return replace(_report(ours, candidate, started, checks, said), candidate=theirs.document())
+        return _report(ours, {"path": candidate}, started, _unusable(error))
+    proof = _compare(ours, theirs, recipe, console, allowed)
+    said = (*ours.findings, *theirs.findings, *proof.findings)
+    return _report(ours, theirs.document(), started, replace(proof, findings=said))
 
 
-def _place(text: str, what: str) -> Place:
-    return fetch_location(parse_location(text, subject=what))
-
-
-def _found_side(place: Place, *, compare_twin: bool = True) -> Side:
-    """A folder or file as it is."""
-    path = place.path
-    found = load(path, Wanted(compare_twin=compare_twin))
-    config = read_config(found.root)
-    decided = decide(Applied(found.checkpoint), config)
-    assets = gather(found.root, [one.source.name for one in found.files], alone=path.is_file())
-    return Side(
-        path=path,
-        origin=place.origin,
-        format=found.format,
-        weights=tuple(file.source for file in found.files),
-        tensors={name: entry.tensor for name, entry in found.checkpoint.items()},
-        ties=decided.ties,
-        config=config,
-        files=Expected({file.name: file for file in assets.copied}, {}),
-        pickles=tuple(_pickles(found)),
-        findings=found.findings,
-    )
-
-
-def _planned_side(place: Place, recipe: Recipe) -> Side:
-    """What the recipe makes of the source: tensors, ties and side files of its plan."""
-    path = place.path
-    source = recipe.source.model_copy(update={"path": path, "repo": None})
-    plan = make_plan(recipe.model_copy(update={"source": source}), place.origin)
-    tensors = {
-        placed.name: placed.entry.tensor for shard in plan.shards for placed in shard.tensors
-    }
-    tensors |= {tie.dropped: tensors[tie.kept] for tie in plan.ties if tie.kept in tensors}
-    return Side(
-        path=path,
-        origin=place.origin,
-        format=plan.format,
-        weights=plan.sources,
-        tensors=tensors,
-        ties=plan.ties,
-        config=None,
-        files=Expected(
-            {file.name: file for file in plan.copies},
-            {one.source.name: one.content for one in plan.rewritten},
-        ),
-        pickles=tuple(pickle_documents(plan.pickles)),
-        findings=plan.findings,
-    )
-
-
-def _pickles(found: Found) -> list[dict[str, Any]]:
-    facts = [(file.source.name, file.contents.pickle) for file in found.files]
-    return pickle_documents((name, pickle) for name, pickle in facts if pickle)
-
-
-def _unusable(error: UserError) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
+def _unusable(error: UserError) -> Proof:
     """The candidate's files are damaged, incomplete, or contradict each other."""
     detail = "; ".join(
         f"{problem.subject}: {problem.what}" if problem.subject else problem.what
         for problem in error.problems
     )
     findings = tuple(problem.finding() for problem in error.problems)
-    return (Check("names", "fail", detail=detail),), findings
+    return Proof((Check("names", "fail", detail=detail),), findings)
 
 
-def _compare(
-    ours: Side, theirs: Side, console: Console, *, planned: bool
-) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
+def compare_weights(ours: Side, theirs: Side, console: Console, *, planned: bool) -> Proof:
+    """Compare the tensors of both sides: names and shapes, every value, dtypes.
+
+    `planned` says that the source's side is what a recipe makes of it, so that nothing is left to be found.
+    """
     found = _without_ties(correspond(ours.tensors, theirs.tensors), ours, theirs)
     names, named = check_found_names(ours.tensors, theirs.tensors, found, _rivals(theirs))
-    total = sum(theirs.tensors[name].spec.nbytes for name in found.pairs)
+    sums = _sums(ours, theirs)
+    equal = {name: origin for name, origin in found.pairs.items() if name not in sums}
+    total = sum(theirs.tensors[name].spec.nbytes for name in equal)
     with console.progress("verify", total) as advance:
-        values, valued = check_found_values(
-            ours.tensors, theirs.tensors, found.pairs.items(), advance
-        )
+        values, valued = check_found_values(ours.tensors, theirs.tensors, equal.items(), advance)
+    merge = _merge(ours, theirs) if sums else ()
     pairs = [
         Pair(name, ours.tensors[origin].spec.dtype, theirs.tensors[name].spec.dtype)
         for name, origin in found.pairs.items()
     ]
     dtypes, cast = check_found_dtypes(pairs, _said_dtype(theirs.config), planned=planned)
+    checks = (names, values, *merge, dtypes)
+    return Proof(checks, (*named, *valued, *cast), pairs=found.pairs)
+
+
+def _compare(
+    ours: Side, theirs: Side, recipe: Recipe | None, console: Console, allowed: Allowed
+) -> Proof:
+    weights = compare_weights(ours, theirs, console, planned=recipe is not None)
     files, filed = _files(ours, theirs)
-    return (names, values, files, dtypes), (*named, *valued, *filed, *cast)
+    done = (*weights.checks, files)
+    model = check_model(ours, theirs, weights.pairs, recipe, allowed, done)
+    return Proof(
+        (*done, *model.checks),
+        (*weights.findings, *filed, *model.findings),
+        model.versions,
+    )
+
+
+def _sums(ours: Side, theirs: Side) -> frozenset[str]:
+    """Merged tensors that are held against their exact sums: others merge by other arithmetic than ours."""
+    if ours.plan is None or theirs.format != "safetensors":
+        return frozenset()
+    return frozenset(ours.plan.merges.sums)
+
+
+def _merge(ours: Side, theirs: Side) -> tuple[Check, ...]:
+    if ours.plan is None:
+        return ()
+    merges = ours.plan.merges
+    files = (hold_file(file.path, file.name, merges) for file in theirs.weights)
+    return (merge_check(reduce(Held.__add__, files, Held()), merges),)
 
 
 def _without_ties(found: Correspondence, ours: Side, theirs: Side) -> Correspondence:
@@ -234,25 +198,19 @@ def _files(ours: Side, theirs: Side) -> tuple[Check, tuple[Finding, ...]]:
     return check_side_files(ours.files, theirs.files.files, dtypes)
 
 
-def _report(
-    ours: Side,
-    candidate: str,
-    started: float,
-    checks: tuple[Check, ...],
-    findings: tuple[Finding, ...],
-) -> Report:
-    failed = any(check.status == "fail" for check in checks)
+def _report(ours: Side, candidate: Mapping[str, Any], started: float, proof: Proof) -> Report:
+    failed = any(check.status == "fail" for check in proof.checks)
     return Report(
         status="failed" if failed else "verified",
         plan=None,
         output=None,
         digest=None,
         source=ours.document(),
-        candidate={"path": candidate},
+        candidate=candidate,
         pickles=ours.pickles,
-        checks=checks,
-        findings=findings,
-        versions=versions(),
+        checks=proof.checks,
+        findings=proof.findings,
+        versions={**versions(), **proof.versions},
         seconds=time.perf_counter() - started,
         peak_memory_bytes=peak_memory_bytes(),
     )
