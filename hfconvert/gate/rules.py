@@ -1,0 +1,143 @@
+"""The rules that headers and pickles decide: safetensors are there, pickles are inert, indexes are right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from hfconvert.errors import Problem, UserError, source_problem
+from hfconvert.findings import Finding
+from hfconvert.gate.tree import Tree, WeightSet
+from hfconvert.inspect.listing import printable
+from hfconvert.inspect.look import Seen
+from hfconvert.inspect.roles import may_be_pickle
+from hfconvert.keymap.fold import listed
+from hfconvert.pickles.values import Verdict
+from hfconvert.readers.index import check_index
+
+_HARM: Mapping[Verdict, str] = {
+    "dangerous": "opened by an ordinary loader, this file would run code; here nothing was run",
+    "unknown": "nobody vouches that importing it is harmless; a loader that obeys would import it",
+}
+
+
+def unread(tree: Tree) -> Iterator[Problem]:
+    """What could not be looked at, so that nothing can be said of it: never a pass."""
+    for said in tree.listing.findings:
+        yield _unjudged(said.subject, said.message, said.hint)
+    if not tree.pickled and not tree.safetensors:
+        yield _unjudged(
+            printable(str(tree.root)),
+            "no weights were found here",
+            "it is another folder, or empty",
+        )
+    for one in tree.seen.values():
+        if one.contents is None and one.role != "other":
+            yield from one.problems
+        elif one.contents is None and may_be_pickle(one.file.name):
+            yield from (_unjudged(said.subject, said.message, "") for said in one.findings)
+
+
+def pickles_only(tree: Tree, pickled: Sequence[WeightSet]) -> Iterator[Problem]:
+    """Folders that have these weights in pickles and none in safetensors."""
+    safe = {one.folder for one in tree.safetensors}
+    for folder in dict.fromkeys(one.folder for one in pickled):
+        if folder not in safe:
+            sets = listed(one.label for one in pickled if one.folder == folder)
+            yield source_problem(
+                f"weights are published as pickles only: {sets}",
+                why="no safetensors were made of them, or they were not committed",
+                do="convert them with `hfconvert run`, and publish the result beside them or instead",
+                subject=printable(folder),
+                check="format",
+            )
+
+
+def imports(tree: Tree) -> Iterator[Problem]:
+    """Pickles that ask for anything but what rebuilds tensors, whatever they hold and are called."""
+    asked: dict[tuple[Verdict, tuple[str, ...]], list[str]] = {}
+    for one in tree.seen.values():
+        for verdict in _HARM:
+            names = _asked(one, verdict)
+            if names:
+                asked.setdefault((verdict, names), []).append(printable(one.file.name))
+    for (verdict, names), files in asked.items():
+        more = f", and so do {len(files) - 1} more files" if len(files) > 1 else ""
+        yield source_problem(
+            f"its pickle asks for {verdict} names: {listed(names)}{more}",
+            why=_HARM[verdict],
+            do="remove the file from what is published, or save its tensors alone",
+            subject=files[0],
+            check="pickle",
+        )
+
+
+def indexes(tree: Tree) -> tuple[tuple[Problem, ...], tuple[Finding, ...]]:
+    """Safetensors whose index is stale, wrong or absent, and files that loaders read in its place."""
+    problems: list[Problem] = list(tree.broken)
+    findings: list[Finding] = []
+    for one in tree.safetensors:
+        problems += [*_absent(one), *_strays(one, tree.safetensors)]
+        if one.layout.index is None or one.missing:
+            continue
+        held = {
+            name: seen.contents.sets[0].tensors if seen.contents and seen.contents.sets else {}
+            for name, seen in zip(one.layout.files, one.files, strict=True)
+        }
+        try:
+            findings += check_index(one.layout.index, held)
+        except UserError as error:
+            problems += error.problems
+    return tuple(problems), tuple(findings)
+
+
+def _asked(one: Seen, verdict: Verdict) -> tuple[str, ...]:
+    facts = one.pickle.imports if one.pickle else ()
+    return tuple(
+        printable(f"{item.module}.{item.name}") for item in facts if item.verdict == verdict
+    )
+
+
+def _absent(one: WeightSet) -> Iterator[Problem]:
+    """Shards that were promised, and an index that should promise them."""
+    if one.missing:
+        yield source_problem(
+            f"shards are missing: {listed(map(printable, one.missing))}",
+            why="they were not committed, or the index was written for other shards",
+            do="publish index and shards of one conversion",
+            subject=one.label,
+            check="index",
+        )
+    if one.layout.index is None and len(one.layout.files) > 1:
+        yield source_problem(
+            "these shards have no index",
+            why="it was not committed; loaders find shards by their index alone",
+            do="publish the index that was written with them",
+            subject=one.label,
+            check="index",
+        )
+
+
+def _strays(one: WeightSet, sets: Iterable[WeightSet]) -> Iterator[Problem]:
+    """Other files of the same name without an index beside those with one."""
+    if one.layout.index is None:
+        return
+    for other in sets:
+        same = (other.folder, other.layout.stem) == (one.folder, one.layout.stem)
+        if other is not one and same:
+            yield source_problem(
+                f"it lies beside {one.label}, and loaders read it instead",
+                why="it is left from another conversion",
+                do="remove it, or the shards and their index",
+                subject=other.label,
+                check="index",
+            )
+
+
+def _unjudged(subject: str, what: str, why: str) -> Problem:
+    return source_problem(
+        f"this could not be judged: {what}",
+        why=why or "it is damaged, or is no file of the kind that its name says",
+        do="name a folder, file or repository with whole files",
+        subject=subject,
+        check="readable",
+    )
