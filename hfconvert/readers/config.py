@@ -43,6 +43,19 @@ def tied_embeddings(config: Mapping[str, Any] | None) -> bool | None:
     return True if True in said else False if False in said else None
 
 
+def with_floats(value: Any) -> Any:
+    """A value of a configuration with the floats that JSON has not, which transformers writes as objects.
+
+    `{"__float__": "Infinity"}` is infinity, as `PreTrainedConfig` reads it.
+    """
+    if isinstance(value, Mapping):
+        tag = value.get("__float__")
+        if len(value) == 1 and tag in _FLOATS:
+            return float(tag)
+        return {key: with_floats(one) for key, one in value.items()}
+    return [with_floats(one) for one in value] if isinstance(value, list) else value
+
+
 def model_configs(config: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
     """The configuration and those of its parts (`text_config`, `decoder`, ...), with their paths."""
     yield (), config
@@ -58,6 +71,7 @@ def is_quantization(key: str) -> bool:
     return "quant" in key or "compress" in key
 
 
+_FLOATS = ("Infinity", "-Infinity", "NaN")
 _PARTS = ("encoder", "decoder", "generator", "question_encoder")
 
 

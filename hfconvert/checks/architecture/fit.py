@@ -110,7 +110,7 @@ class _Fit:
     def tied(self) -> list[str]:
         """Names on disk that are absent and come from a tie."""
         present = {self._native(name) for name in self._there}
-        groups = [{one, other} for one, other in self._wanted.ties.items()]
+        groups = _groups(self._wanted.ties)
         return [
             name
             for name in self._wanted.disk
@@ -147,6 +147,14 @@ class _Fit:
             self._mismatched.append((name, str(list(tensor.shape)), str(list(shape))))
         elif self._native(name) in self._wanted.floats and not tensor.is_float:
             self._mismatched.append((name, "integers", "floating point"))
+
+
+def _groups(ties: Mapping[str, str]) -> list[set[str]]:
+    """Names that are one tensor: a source of ties with all that are tied to it. Any of them is enough."""
+    groups: dict[str, set[str]] = {}
+    for name, source in ties.items():
+        groups.setdefault(source, {source}).add(name)
+    return list(groups.values())
 
 
 def _kept(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hfconvert.checks.architecture.fit import Found, Wanted, fitted
+from hfconvert.readers.config import with_floats
 
 Rename = Callable[[str], str]
 
@@ -68,7 +69,7 @@ def model_class(config: Mapping[str, Any], folder: Path, *, custom: bool) -> tup
     name = config["architectures"][0]
     cls = getattr(transformers, name, None)
     if cls is not None and hasattr(cls, "config_class"):
-        return cls, cls.config_class.from_dict(dict(config))
+        return cls, cls.config_class.from_dict(with_floats(config))
     if not config.get("auto_map"):
         raise UnfitError(f"transformers {transformers.__version__} has no class {name}")
     if not custom:

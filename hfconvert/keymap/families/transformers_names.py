@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from hfconvert.readers.config import with_floats
+
 
 class Made(NamedTuple):
     """A tensor to be: its shape, and how it is made: `["source", name]`, `["stack", dim, [...]]`, ..."""
@@ -59,7 +61,7 @@ def _model(config: Mapping[str, Any]) -> Any:
     import torch
     import transformers
 
-    rest = dict(config)
+    rest = with_floats(config)
     names = rest.get("architectures") or []
     made = transformers.AutoConfig.for_model(rest.pop("model_type", ""), **rest)
     kind = getattr(transformers, names[0], None) if names else None

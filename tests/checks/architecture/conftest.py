@@ -51,6 +51,17 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "num_local_experts": 2,
         "vocab_size": 32,
     },
+    "mamba2": {
+        "architectures": ["Mamba2ForCausalLM"],
+        "model_type": "mamba2",
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_heads": 4,
+        "head_dim": 8,
+        "state_size": 8,
+        "n_groups": 1,
+        "vocab_size": 32,
+    },
 }
 
 Specs = dict[str, TensorSpec]

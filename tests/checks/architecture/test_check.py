@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -50,6 +51,18 @@ def test_a_tied_head_may_be_left_out(check: Check, config: Config, stored: Store
     outcome = check(tied, stored(tied))
     assert outcome.check.status == "pass"
     assert outcome.check.measured["ties"] == 1
+
+
+def test_floats_that_json_has_not_are_read_as_transformers_writes_them(
+    check: Check, config: Config, stored: Stored
+) -> None:
+    from transformers import Mamba2Config
+
+    given = config("mamba2", time_step_limit=(0.0, float("inf")))
+    written = json.loads(Mamba2Config.from_dict(given).to_json_string())
+    assert written["time_step_limit"][1] == {"__float__": "Infinity"}
+    outcome = check({**written, "architectures": given["architectures"]}, stored(given))
+    assert outcome.check.status == "pass", outcome.check.detail
 
 
 def test_a_lost_bias_is_missing(check: Check, config: Config, stored: Stored) -> None:

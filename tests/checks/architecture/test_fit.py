@@ -68,6 +68,17 @@ def test_either_end_of_a_tie_is_enough() -> None:
     assert answer["exact"]["missing"] == ["model.embed.weight", "lm_head.weight"]
 
 
+def test_any_of_three_that_are_tied_is_enough() -> None:
+    tied = ["lm_head.weight", "decoder.embed.weight"]
+    names = [*NAMES, tied[1]]
+    shapes = dict.fromkeys(names, (4, 4))
+    ties = dict.fromkeys(tied, "model.embed.weight")
+    for kept in ("model.embed.weight", *tied):
+        answer = fitted(wanted(disk=shapes, native=shapes, ties=ties), found([*LAYERS, kept]), same)
+        assert answer["exact"]["missing"] == []
+        assert answer["ties"] == 2
+
+
 def test_shapes_and_integers_are_mismatched() -> None:
     tensors = found(NAMES)
     tensors["lm_head.weight"] = Found(is_float=True, shape=(4, 5))
