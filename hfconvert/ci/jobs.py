@@ -128,12 +128,18 @@ def _kept(recipe: Recipe, place: Path) -> Recipe:
 
 
 def _judge(label: str, rules: Rules, console: Console) -> Report:
-    """The gate: the source, else this folder; where recipes are named, their results too."""
+    """The gate: the source, else the recipe's repository, else this folder; and what the recipe made."""
     from hfconvert.gate import check  # noqa: PLC0415 - reads much
 
     inputs = rules.inputs
     recipe = recipe_of(label, inputs.overrides) if inputs.recipes else None
-    return check(inputs.source or ".", recipe, console)
+    return check(inputs.source or _repository(recipe) or ".", recipe, console)
+
+
+def _repository(recipe: Recipe | None) -> str:
+    """Where a recipe reads from the Hub; empty where it reads files of the job."""
+    source = recipe.source if recipe else None
+    return f"{source.repo}@{source.revision}" if source and source.repo else ""
 
 
 def _judged_text(label: str, report: Report) -> str:

@@ -13,7 +13,7 @@ from hfconvert.findings import Finding, info
 from hfconvert.gate.current import Held, hold, outside
 from hfconvert.gate.proof import pairs, prove
 from hfconvert.gate.record import records
-from hfconvert.gate.rules import imports, indexes, pickles_only, unread
+from hfconvert.gate.rules import imports, indexes, nothing, pickles_only, unread
 from hfconvert.gate.tree import Tree, WeightSet, open_tree
 from hfconvert.inspect.listing import printable
 from hfconvert.machine import peak_memory_bytes, versions
@@ -38,10 +38,11 @@ def check(what: str, recipe: Recipe | None = None, console: Console = _CONSOLE) 
     tree = open_tree(what)
     held = hold(recipe, console) if recipe else None
     spoken = held is not None and not held.elsewhere
+    empty = () if spoken else tuple(nothing(tree))
     pickled = outside(tree, held.planned) if held and spoken else tree.pickled
     counts = {"safetensors": len(tree.safetensors), "pickles": len(tree.pickled)}
     judged = [
-        _rule("readable", unread(tree), measured={"files": len(tree.seen)}),
+        _rule("readable", (*empty, *unread(tree)), measured={"files": len(tree.seen)}),
         _rule("format", pickles_only(tree, pickled), measured=counts),
         _rule("pickle", imports(tree), measured={"pickles": len(_pickles(tree))}),
         _rule("index", *indexes(tree)),

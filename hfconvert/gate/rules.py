@@ -20,16 +20,17 @@ _HARM: Mapping[Verdict, str] = {
 }
 
 
+def nothing(tree: Tree) -> Iterator[Problem]:
+    """A tree without weights: rules over nothing are no pass."""
+    if not tree.pickled and not tree.safetensors:
+        root = printable(str(tree.root))
+        yield _unjudged(root, "no weights were found here", "it is another folder, or empty")
+
+
 def unread(tree: Tree) -> Iterator[Problem]:
     """What could not be looked at, so that nothing can be said of it: never a pass."""
     for said in tree.listing.findings:
         yield _unjudged(said.subject, said.message, said.hint)
-    if not tree.pickled and not tree.safetensors:
-        yield _unjudged(
-            printable(str(tree.root)),
-            "no weights were found here",
-            "it is another folder, or empty",
-        )
     for one in tree.seen.values():
         if one.contents is None and one.role != "other":
             yield from one.problems

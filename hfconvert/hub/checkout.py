@@ -18,7 +18,7 @@ from hfconvert.hub.source import HubFile, Snapshot, cached_bytes, fetch_all
 from hfconvert.readers.index import SUFFIX
 from hfconvert.readers.layout import choose
 from hfconvert.readers.origin import Origin
-from hfconvert.readers.side_files import is_side_file
+from hfconvert.readers.side_files import RECORD, is_side_file
 from hfconvert.tensors.source import LocalFile, SourceFile
 
 MAX_LOOKED_AT = 1 << 20  # bytes of a file that is fetched only to be looked at
@@ -87,8 +87,9 @@ def list_repository(snapshot: Snapshot) -> tuple[Path, tuple[SourceFile, ...]]:
 
 
 def _is_small(file: HubFile) -> bool:
-    """Whether a file is fetched to be looked at: configurations, indexes, papers, but no weights."""
-    beside = is_side_file(file.path) and file.size <= MAX_LOOKED_AT
+    """Whether a file is fetched to be looked at: configurations, indexes, papers, records, but no weights."""
+    told = is_side_file(file.path) or file.path.rpartition("/")[2] == RECORD
+    beside = told and file.size <= MAX_LOOKED_AT
     return beside or file.path.endswith(SUFFIX)
 
 
