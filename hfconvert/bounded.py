@@ -66,7 +66,9 @@ def make_bounded(
     with (
         ThreadPoolExecutor(1) as pool,
         console.progress("convert", planned.output_bytes) as advance,
-        closing(execute(shards, folder, journal, planned.tally, advance, _leave)) as made_ones,
+        closing(
+            execute(shards, folder, journal, planned.tally, advance, _leave, together=1)
+        ) as made_ones,
     ):
         for made in made_ones:
             _check_repeats(made, journal)

@@ -1,8 +1,10 @@
-"""Make the shards of a plan, one after the other, a block at a time.
+"""Make the shards of a plan, a block at a time.
 
 Two workers read blocks, hash them in turn while they are in the processor's cache, and write them at their
-planned places: always the same bytes. A shard is handed on under a temporary name; when the caller asks
-for the next one it has accepted this one, which is then synced to disk and takes its name.
+planned places: always the same bytes. Each begins with a shard of its own, since sha256 is slower than the
+disk and goes through a file from front to back, and helps with the other's when its own is done. A shard is
+handed on under a temporary name; when the caller asks for the next one it has accepted this one, which is
+then synced to disk and takes its name.
 """
 
 from __future__ import annotations
@@ -12,12 +14,15 @@ import os
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from hfconvert.direct import PAGE, WrittenFile, page_buffer
 from hfconvert.hashing import OrderedHash
 from hfconvert.shards import BLOCK, WORKERS, Placed, Shard
 from hfconvert.tensors.box import Box, blocks, offset_of, shape_of
@@ -39,13 +44,14 @@ class Made:
     losses: Mapping[str, Loss]
 
 
-class _Target(NamedTuple):
-    """The file that workers write, its hash, whether to stop, and who wants to know how far it is."""
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """A shard that is being made: its file, the hash of that, and the chunks that nobody has begun."""
 
-    descriptor: int
+    shard: Shard
+    file: WrittenFile
     hash: OrderedHash
-    stop: threading.Event
-    advance: Callable[[int], object]
+    chunks: Shared[_Chunk]
 
 
 class _Piece(NamedTuple):
@@ -78,25 +84,32 @@ def execute(
     tally: Tally,
     advance: Callable[[int], object],
     settle: Callable[[Made, Journal], None] = keep,
+    *,
+    together: int = WORKERS,
 ) -> Generator[Made, None, None]:
     """Make each shard in `folder`, or take it as an earlier run left it. Errors of reading pass through.
 
     `advance` is told the bytes that are written, from several threads. `settle` does, on a thread, what
-    becomes of a shard once it is accepted. Closed early, it waits for what is being settled.
+    becomes of a shard once it is accepted. `together` shards are made at a time, before the first of them
+    is handed on. Closed early, it waits for what is being settled.
     """
     settled: list[Future[None]] = []
+    remaining = iter(shards)
     with ThreadPoolExecutor(1) as settling:
-        for shard in shards:
-            earlier = journal.finished(shard.file, shard.size)
-            if earlier is not None:
-                advance(shard.size)
-                yield Made(shard, folder / shard.file, earlier.sha256, earlier.losses)
-                continue
-            path = folder / f"{shard.file}.part"
-            sha256 = _make(shard, path, advance)
-            made = Made(shard, path, sha256, tally.take())
-            yield made
-            settled.append(settling.submit(settle, made, journal))
+        while group := list(islice(remaining, together)):
+            earlier = {shard.file: journal.finished(shard.file, shard.size) for shard in group}
+            new = [shard for shard in group if earlier[shard.file] is None]
+            sums = _make(new, folder, advance)
+            for shard in group:
+                done = earlier[shard.file]
+                if done is not None:
+                    advance(shard.size)
+                    yield Made(shard, folder / shard.file, done.sha256, done.losses)
+                    continue
+                losses = tally.take(placed.name for placed in shard.tensors)
+                made = Made(shard, _part(folder, shard), sums[shard.file], losses)
+                yield made
+                settled.append(settling.submit(settle, made, journal))
         for future in settled:
             future.result()
 
@@ -122,44 +135,69 @@ def copy_files(files: Sequence[LocalFile], folder: Path) -> Iterator[tuple[str, 
         yield file.name, file.size, digest.hexdigest()
 
 
-def _make(shard: Shard, path: Path, advance: Callable[[int], object]) -> str:
-    """Write the shard; its sha256."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-    target = _Target(descriptor, OrderedHash(), threading.Event(), advance)
-    try:
-        _write(descriptor, memoryview(shard.header), 0)
-        target.hash.update(0, shard.header)
-        tasks = Shared(_chunks(shard))
-        with ThreadPoolExecutor(WORKERS) as pool:
-            try:
-                for worker in [pool.submit(_work, tasks, target) for _ in range(WORKERS)]:
-                    worker.result()
-            finally:
-                target.stop.set()
-                target.hash.abandon()
-        return target.hash.hexdigest()
-    finally:
-        os.close(descriptor)
+def _part(folder: Path, shard: Shard) -> Path:
+    return folder / f"{shard.file}.part"
 
 
-def _work(tasks: Shared[_Chunk], target: _Target) -> None:
-    """Draw chunks until there are none; one that fails stops the others."""
-    buffer = bytearray(BLOCK)
-    try:
-        for chunk in tasks:
-            if target.stop.is_set():
-                return
-            if chunk.size > len(buffer):
-                buffer = bytearray(chunk.size)
-            view = memoryview(buffer)[: chunk.size]
-            for piece in chunk.pieces:
-                _fill(piece, view)
-            target.hash.update(chunk.start, view)
-            _write(target.descriptor, view, chunk.start)
-            target.advance(chunk.size)
-    except BaseException:
-        target.stop.set()
+def _make(
+    shards: Sequence[Shard], folder: Path, advance: Callable[[int], object]
+) -> dict[str, str]:
+    """Write the shards; sha256 by file."""
+    stop = threading.Event()
+    with ExitStack() as stack, ThreadPoolExecutor(WORKERS) as pool:
+        targets = [_open(shard, folder, stack) for shard in shards]
+        orders = [
+            targets[n % len(targets) :] + targets[: n % len(targets)] for n in _workers(targets)
+        ]
+        try:
+            for worker in [pool.submit(_work, order, stop, advance) for order in orders]:
+                worker.result()
+        finally:
+            _halt(targets, stop)
+    return {target.shard.file: target.hash.hexdigest() for target in targets}
+
+
+def _workers(targets: Sequence[_Target]) -> range:
+    return range(WORKERS if targets else 0)
+
+
+def _open(shard: Shard, folder: Path, stack: ExitStack) -> _Target:
+    """The shard's file with its header, closed with the stack."""
+    file = stack.enter_context(closing(WrittenFile(_part(folder, shard))))
+    target = _Target(shard, file, OrderedHash(), Shared(_chunks(shard)))
+    file.write(memoryview(shard.header), 0)
+    target.hash.update(0, shard.header)
+    return target
+
+
+def _halt(targets: Iterable[_Target], stop: threading.Event) -> None:
+    """Let nobody begin or wait for another chunk."""
+    stop.set()
+    for target in targets:
         target.hash.abandon()
+
+
+def _work(
+    targets: Sequence[_Target], stop: threading.Event, advance: Callable[[int], object]
+) -> None:
+    """Draw chunks until there are none, of one shard after the other; one that fails stops all workers."""
+    buffer = page_buffer(BLOCK)
+    try:
+        for target in targets:
+            for chunk in target.chunks:
+                if stop.is_set():
+                    return
+                if chunk.size + PAGE > buffer.nbytes:
+                    buffer = page_buffer(chunk.size)
+                phase = chunk.start % PAGE
+                view = buffer[phase : phase + chunk.size]
+                for piece in chunk.pieces:
+                    _fill(piece, view)
+                target.hash.update(chunk.start, view)
+                target.file.write(view, chunk.start)
+                advance(chunk.size)
+    except BaseException:
+        _halt(targets, stop)
         raise
 
 
@@ -195,10 +233,3 @@ def _blocks(shard: Shard) -> Iterator[tuple[Placed, Box, int, int]]:
             for lo, hi in box:
                 nbytes *= hi - lo
             yield placed, box, at, nbytes
-
-
-def _write(descriptor: int, view: memoryview, offset: int) -> None:
-    """Write the whole view at an offset: `pwrite` may be short."""
-    while view.nbytes:
-        count = os.pwrite(descriptor, view, offset)
-        view, offset = view[count:], offset + count

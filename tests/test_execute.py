@@ -5,6 +5,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -191,10 +192,24 @@ def test_a_shard_has_its_name_only_once_it_is_accepted(tmp_path: Path) -> None:
     running = execute(shards, tmp_path, journal, Tally(), lambda _: None)
     first = next(running)
     assert first.path == tmp_path / f"{first.shard.file}.part"
-    assert set(_files(tmp_path)) == {f"{first.shard.file}.part"}
+    begun = {f"{shard.file}.part" for shard in shards[: module.WORKERS]}
+    assert set(_files(tmp_path)) == begun
     running.close()
-    assert set(_files(tmp_path)) == {f"{first.shard.file}.part"}
+    assert set(_files(tmp_path)) == begun
     assert not journal.path.exists()
+
+
+def test_no_more_shards_are_begun_than_are_made_together(tmp_path: Path) -> None:
+    shards, _ = _shards(_arrays(), 20_000)
+    assert len(shards) > 3
+    journal = Journal(tmp_path / "journal")
+    with closing(
+        execute(shards, tmp_path, journal, Tally(), lambda _: None, together=1)
+    ) as running:
+        for number, made in enumerate(running):
+            begun = [name for name in _files(tmp_path) if name.endswith(".part")]
+            assert made.path.name in begun
+            assert len(begun) <= 1 + min(number, 1)  # the one before may be on its way to its name
 
 
 def test_a_run_that_is_closed_settles_what_was_accepted(tmp_path: Path) -> None:

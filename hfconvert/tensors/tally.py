@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -28,8 +29,8 @@ class Tally:
             sums = (one + other for one, other in zip(before, loss, strict=True))
             self._losses[name] = Loss(*sums)
 
-    def take(self) -> dict[str, Loss]:
-        """The tensors that lost something since this was last asked; counting begins anew."""
+    def take(self, names: Iterable[str]) -> dict[str, Loss]:
+        """Those of the tensors that lost something; their counting begins anew."""
         with self._lock:
-            taken, self._losses = self._losses, {}
+            taken = {name: self._losses.pop(name) for name in names if name in self._losses}
         return {name: loss for name, loss in taken.items() if loss.overflow or loss.underflow}

@@ -189,9 +189,9 @@ def test_a_value_that_comes_out_wrong_is_not_sent(
 
     def flipping(descriptor: int, view: Any, offset: int) -> int:
         data = bytearray(view)
-        if len(data) == SHARD:
+        if len(data) > SHARD // 2:  # the inner pages of a shard
             count[0] += 1
-            if count[0] == 3:
+            if count[0] >= 3:
                 data[5] ^= 1
         return pwrite(descriptor, data, offset)
 
