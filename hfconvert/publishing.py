@@ -17,9 +17,10 @@ from hfconvert.digest import Remembered, file_key, identify, remembered_by
 from hfconvert.errors import UserError
 from hfconvert.execute import Made
 from hfconvert.findings import Finding, info
+from hfconvert.hub.about import Act
 from hfconvert.hub.body import invitation
 from hfconvert.hub.checkout import content_of
-from hfconvert.hub.client import Client, connect
+from hfconvert.hub.client import connect_to_publish
 from hfconvert.hub.clone import is_clone
 from hfconvert.hub.create import ensure
 from hfconvert.hub.earlier import Judgement, has_marks, look_back
@@ -73,10 +74,9 @@ def run_and_publish(
     remove_old()
     source = look_at_source(recipe)
     planned = make_plan(source.recipe, source.origin)
-    client = connect()
-    target = prepare(client, _wanted(recipe, wish, source, planned, force=force))
+    target = _prepared(_wanted(recipe, wish, source, planned, force=force))
     source, target, known = _recognised(source, target, planned)
-    other = _adapter_target(client, wish, planned, force=force)
+    other = _adapter_target(wish, planned, force=force)
     console.detail(f"publish  {target.repo} takes it from this account")
     planned, judged, known = _look_back(target, planned, known, force=force)
     if judged.fate != "new":
@@ -93,6 +93,11 @@ def run_and_publish(
     asked = Asked(source.recipe, planned, place, allowed, started, known)
     report = (_publish_bounded if bounded else _publish_whole)(job, asked, console)
     return replace(report, findings=(*report.findings, *findings))
+
+
+def _prepared(wanted: Wanted) -> Target:
+    act: Act = "propose" if wanted.how == "pull_request" else "write"
+    return prepare(connect_to_publish(wanted.repo, act), wanted)
 
 
 def _wanted(
@@ -195,14 +200,14 @@ def _publish(
     return published
 
 
-def _adapter_target(client: Client, wish: Publish, planned: Plan, *, force: bool) -> Target | None:
+def _adapter_target(wish: Publish, planned: Plan, *, force: bool) -> Target | None:
     """The repository that the adapters go to, where that is one of their own."""
     if wish.adapter in ("none", "beside"):
         return None
     files = (file for adapter in planned.merges.adapters for file in adapter.files)
     nbytes = sum(file.size for file in files)
     wanted = Wanted(repo=wish.adapter, how=wish.how, private=wish.private, nbytes=nbytes)
-    return prepare(client, replace(wanted, force=force))
+    return _prepared(replace(wanted, force=force))
 
 
 def _adapters(job: _Job, console: Console) -> tuple[ProvenAdapter, ...]:

@@ -110,9 +110,9 @@ def _permitted(recipe: Recipe, rules: Rules) -> tuple[Recipe, tuple[Finding, ...
         return recipe, ()
     reason, hint = rules.stranger, "after it is merged, the same step publishes"
     if not reason:
-        from hfconvert.hub.client import connect  # noqa: PLC0415 - huggingface_hub
+        from hfconvert.hub.client import can_sign_in  # noqa: PLC0415 - huggingface_hub
 
-        if connect().signed_in:
+        if can_sign_in():
             return recipe, ()
         reason, hint = "there is no token", "give the input `token`, or set HF_TOKEN for the job"
     target = recipe.publish.repo or recipe.source.repo or ""

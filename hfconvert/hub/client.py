@@ -18,9 +18,10 @@ from huggingface_hub.errors import (
 )
 
 from hfconvert import __version__
-from hfconvert.errors import UserError
+from hfconvert.errors import UserError, raise_any
 from hfconvert.hub.about import About, Act
 from hfconvert.hub.failures import FAILURES, BrokenOffError, NetworkError, explain, find_cause
+from hfconvert.hub.publisher import publishes_to, stored_token, unfit
 from hfconvert.hub.secrets import clean_logs
 from hfconvert.hub.waits import LONGEST_WAIT, REPETITIONS, asked_wait, backoff
 
@@ -74,12 +75,39 @@ def connect(endpoint: str | None = None, token: str | None = None) -> Client:
 
     Also keeps transformers, in this process, from asking a bot to convert what it loads.
     """
+    stored = None if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN else stored_token()
+    # Of a publisher's environment, a token that is not given would be that of the publisher.
+    given = (token or stored or False) if publishes_to() else token
+    return _client(endpoint, given, signed_in=bool(token or stored))
+
+
+def connect_to_publish(repo: str, act: Act) -> Client:
+    """The same for what is published: as a Trusted Publisher, where this environment is to be one.
+
+    UserError (exit 4) where the Hub does not take it as one of this repository.
+    """
+    if not publishes_to() or constants.HF_HUB_DISABLE_IMPLICIT_TOKEN:
+        return connect()
+    client = _client(None, None, signed_in=True)
+    about = client.about(repo, act)
+    raise_any(unfit(repo, about))
+    client.once(about, get_token)  # kept by huggingface_hub, and renewed before its hour is over
+    return client
+
+
+def can_sign_in() -> bool:
+    """Whether there is a token to publish with, or an identity that may be exchanged for one. Asks nobody."""
+    if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN:
+        return False
+    return bool(publishes_to() or stored_token())
+
+
+def _client(endpoint: str | None, token: str | bool | None, *, signed_in: bool) -> Client:
     os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"
     clean_logs()
     url = (endpoint or os.environ.get("HF_ENDPOINT") or constants.ENDPOINT).rstrip("/")
-    implicit = None if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN else get_token()
     api = HfApi(endpoint=url, token=token, library_name="hfconvert", library_version=__version__)
-    return Client(url, bool(token or implicit), api)
+    return Client(url, signed_in, api)
 
 
 @contextmanager

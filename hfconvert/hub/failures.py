@@ -17,13 +17,28 @@ from huggingface_hub.errors import (
 
 from hfconvert.errors import Problem, recipe_problem, resource_problem
 from hfconvert.hub.about import About, hub_problem
+from hfconvert.hub.publisher import OIDC_ERRORS, no_identity
 from hfconvert.hub.refusals import SIGN_IN, refused
 from hfconvert.hub.secrets import clean
 
 # The base of all that the HTTP library raises: httpx before huggingface_hub 2, httpx2 since.
 NetworkError: type[Exception] = HfHubHTTPError.__mro__[1]
 # What calls to the Hub raise when something outside of this program fails.
-FAILURES = (NetworkError, OSError, ValueError, RuntimeError)
+FAILURES: tuple[type[Exception], ...] = (
+    NetworkError,
+    OSError,
+    ValueError,
+    RuntimeError,
+    *OIDC_ERRORS,
+)
+# Looked for in this order, before all that libraries may raise of something else.
+_CAUSES: tuple[type[Exception], ...] = (
+    HfHubHTTPError,
+    OfflineModeIsEnabled,
+    NetworkError,
+    HFValidationError,
+    *OIDC_ERRORS,
+)
 
 
 class BrokenOffError(OSError):
@@ -36,7 +51,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 def find_cause(error: Exception) -> Exception | None:
     """What really failed: libraries wrap it. None for what is no failure of Hub, network or disk."""
     chain = list(_chain(error))
-    for kind in (HfHubHTTPError, OfflineModeIsEnabled, NetworkError, HFValidationError):
+    for kind in _CAUSES:
         for one in chain:
             if isinstance(one, kind):
                 return one
@@ -134,6 +149,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 _WORDS: tuple[tuple[type[Exception], Callable[[Any, About], Problem]], ...] = (
     (HfHubHTTPError, refused),
     (HFValidationError, _impossible),
+    *((kind, no_identity) for kind in OIDC_ERRORS),
     (OfflineModeIsEnabled, _offline),
     (LocalTokenNotFoundError, _no_token),
     (FileMetadataError, _no_hub),

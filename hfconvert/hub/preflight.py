@@ -12,8 +12,9 @@ from huggingface_hub import CommitOperationAdd
 
 from hfconvert.errors import Problem, UserError, raise_any
 from hfconvert.hub.about import About, hub_problem
-from hfconvert.hub.account import who
+from hfconvert.hub.account import Account, who
 from hfconvert.hub.client import Client
+from hfconvert.hub.publisher import publishes_to
 from hfconvert.hub.refusals import SIGN_IN
 from hfconvert.hub.source import Snapshot, pin
 from hfconvert.hub.target import MAIN, How, Target
@@ -44,7 +45,7 @@ def prepare(client: Client, wanted: Wanted) -> Target:
     about = client.about(wanted.repo, "propose" if wanted.how == "pull_request" else "write")
     if not client.signed_in:
         raise UserError(_no_token(about))
-    account = who(client)
+    account = _account(client, wanted)
     head = _head(client, wanted)
     repo = str(head.facts.id) if head else wanted.repo
     ours = wanted.origin is not None and wanted.origin.facts.id == repo
@@ -64,6 +65,16 @@ def prepare(client: Client, wanted: Wanted) -> Target:
     if not wanted.force:
         raise_any(_no_room(target, wanted.nbytes))
     return target
+
+
+def _account(client: Client, wanted: Wanted) -> Account:
+    """Whose token it is. That of a publisher may have no account that it tells of: a commit needs none."""
+    try:
+        return who(client)
+    except UserError:
+        if not publishes_to() or wanted.how == "pull_request":
+            raise
+        return Account(name="")
 
 
 def _head(client: Client, wanted: Wanted) -> Snapshot | None:

@@ -17,6 +17,7 @@ from huggingface_hub.errors import (
 
 from hfconvert.errors import Problem
 from hfconvert.hub.about import About, Act, hub_problem
+from hfconvert.hub.publisher import EXCHANGE, not_trusted
 from hfconvert.hub.secrets import clean
 from hfconvert.hub.waits import asked_wait
 
@@ -50,6 +51,8 @@ class Refused:
 def refused(error: HfHubHTTPError, about: About) -> Problem:
     """What an answer of the Hub means that was no success."""
     status, headers = error.response.status_code, error.response.headers
+    if error.response.url.path == EXCHANGE and status < 500:
+        return not_trusted(status, _json(error), about)
     refusal = Refused(about, status, clean(error.server_message or ""), asked_wait(headers))
     for kind, explain in _BY_KIND:
         if isinstance(error, kind):
@@ -57,6 +60,13 @@ def refused(error: HfHubHTTPError, about: About) -> Problem:
     if status in (402, 403, 413, 507) and _FULL.search(refusal.said):
         return _storage_full(refusal)
     return _BY_STATUS.get(status, _trouble if status >= 500 else _other)(refusal)
+
+
+def _json(error: HfHubHTTPError) -> object:
+    try:
+        return error.response.json()
+    except ValueError:
+        return None
 
 
 def _gated(it: Refused) -> Problem:

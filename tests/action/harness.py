@@ -95,7 +95,7 @@ class Ran:
 
     @staticmethod
     def _main(event: Event) -> bool:
-        return event.get("stage", "Main") == "Main"
+        return bool(event.get("stage", "Main") == "Main")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ class Record:
     range: str | None
     had_token: bool
     user_agent: str
+    token: str | None = None
     status: int = 0
     sent: int = 0
 
@@ -37,6 +38,7 @@ class Log:
             request.headers.get("range"),
             "authorization" in request.headers,
             request.headers.get("user-agent", ""),
+            request.token,
         )
         self.records.append(record)
         return record

@@ -43,6 +43,7 @@ class Hub:
     moved: dict[str, str] = field(default_factory=dict)
     objects: dict[str, Blob] = field(default_factory=dict)
     parts: dict[tuple[str, int], bytes] = field(default_factory=dict)
+    publishers: dict[str, str] = field(default_factory=dict)  # the identity trusted, by repository
     storage_limits: dict[str, int] = field(default_factory=dict)  # bytes, by namespace
     page_size: int = 1000
     part_size: int = 16 * 1024 * 1024  # larger objects are uploaded in parts

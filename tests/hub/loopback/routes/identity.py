@@ -25,6 +25,18 @@ def auth_check_write(hub: Hub, request: Request, repo: str) -> Answer:
     return Answer.of({})
 
 
+def exchange(hub: Hub, request: Request) -> Answer:
+    """A token of an hour for the one repository that trusts this identity (RFC 8693)."""
+    wish = request.json()
+    resource = str(wish.get("resource"))
+    if hub.publishers.get(resource) != wish.get("subject_token"):
+        said = {"error": "invalid_grant", "error_description": "No trusted publisher matches."}
+        return Answer.of(said, 400)
+    scoped = {resource: ("repo.write", "discussion.write")}
+    token = hub.token(resource.partition("/")[0], "fineGrained", scoped=scoped)
+    return Answer.of({"access_token": token, "token_type": "bearer", "expires_in": 3600})
+
+
 def validate_yaml(hub: Hub, request: Request) -> Answer:
     """The metadata of a model card is as it should be; the client asks before each commit of a README."""
     request.json()
@@ -34,6 +46,7 @@ def validate_yaml(hub: Hub, request: Request) -> Answer:
 ROUTES = (
     route("GET", "/api/whoami-v2", whoami),
     route("POST", "/api/validate-yaml", validate_yaml),
+    route("POST", "/oauth/token", exchange),
     route("GET", "/api/models/{repo}/auth-check", auth_check),
     route("GET", "/api/models/{repo}/auth-check/write", auth_check_write),
 )
