@@ -59,6 +59,13 @@ HtmlOption = Annotated[
     Path | None,
     typer.Option("--html", metavar="FILE.html", help="Write the report as a page of its own too."),
 ]
+RemoteCodeOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-remote-code",
+        help="Let checks run the repository's own model code, where the recipe says so too.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Say more.")]
 QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Say only what went wrong.")]
@@ -80,13 +87,7 @@ def run(  # noqa: PLR0913 - one parameter an option of the contract
         bool,
         typer.Option("--force", help="Propose again what was merged, or what its owner closed."),
     ] = False,
-    allow_remote_code: Annotated[
-        bool,
-        typer.Option(
-            "--allow-remote-code",
-            help="Let checks run the repository's own model code, where the recipe says so too.",
-        ),
-    ] = False,
+    allow_remote_code: RemoteCodeOption = False,
     as_json: JsonOption = False,
     verbose: VerboseOption = False,
     quiet: QuietOption = False,
@@ -137,9 +138,11 @@ def plan(
 
 @app.command()
 def verify(  # noqa: PLR0913 - one parameter an option of the contract
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The source: a folder or file.")],
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="The source: a folder, file or org/name.")
+    ],
     candidate: Annotated[
-        str, typer.Argument(metavar="CANDIDATE", help="What somebody made of it.")
+        str, typer.Argument(metavar="CANDIDATE", help="What somebody made of it, also @refs/pr/3.")
     ],
     recipe: Annotated[
         Path | None,
@@ -149,25 +152,44 @@ def verify(  # noqa: PLR0913 - one parameter an option of the contract
     report: ReportOption = None,
     html: HtmlOption = None,
     *,
+    comment: Annotated[
+        bool,
+        typer.Option("--comment", help="Post the report on the pull request that CANDIDATE is."),
+    ] = False,
+    allow_remote_code: RemoteCodeOption = False,
     as_json: JsonOption = False,
     verbose: VerboseOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Prove somebody's conversion against its source: names, values, dtypes, files."""
+    """Prove somebody's conversion against its source: names, values, dtypes, files, logits."""
+    from hfconvert.models import Allowed
     from hfconvert.report.documents import failed_report_document, report_document
     from hfconvert.report.verified import verified_text
     from hfconvert.verify import verify as prove
 
     console = _console(as_json, verbose, quiet)
+    refused: list[UserError] = []
+
+    def verified() -> Report:
+        loaded = _load(str(recipe), overrides, None) if recipe else None
+        return prove(source, candidate, loaded, console, Allowed(remote_code=allow_remote_code))
 
     def act() -> tuple[Mapping[str, Any], str, Exit]:
-        loaded = _load(str(recipe), overrides, None) if recipe else None
-        done = prove(source, candidate, loaded, console)
+        if comment:
+            from hfconvert.commenting import verify_and_comment
+
+            done, refusal = verify_and_comment(candidate, verified)
+            refused.extend([refusal] if refusal else [])
+        else:
+            done = verified()
         code = Exit.VALUES if done.status == "failed" else Exit.OK
         _write_page(html, done)
-        return report_document(done), verified_text(done), code
+        return report_document(done), verified_text(done), refused[0].exit if refused else code
 
-    _answer(console, act, _with_page(html, failed_report_document), report)
+    code = answer(console, act, _with_page(html, failed_report_document), report)
+    for problem in (problem for one in refused for problem in one.problems):
+        console.problem(problem)  # after the report, which holds all the same
+    raise typer.Exit(code)
 
 
 @app.command()

@@ -29,8 +29,7 @@ from hfconvert.models import Allowed
 from hfconvert.readers.config import DTYPE
 from hfconvert.readers.layout import find_layouts
 from hfconvert.readers.load import Wanted
-from hfconvert.recipe import Recipe
-from hfconvert.recipe.location import parse_location
+from hfconvert.recipe import Location, Recipe, parse_location
 from hfconvert.report.model import Report
 from hfconvert.sides import Side, open_found, open_source
 from hfconvert.sourcing import fetch_location
@@ -78,6 +77,11 @@ def verify(
     proof = _compare(ours, theirs, recipe, console, allowed)
     said = (*ours.findings, *theirs.findings, *proof.findings)
     return _report(ours, theirs.document(), started, replace(proof, findings=said))
+
+
+def _unopened(candidate: Location) -> dict[str, Any]:
+    path = None if candidate.path is None else str(candidate.path)
+    return {"repo": candidate.repo, "commit": None, "path": path}
 
 
 def _unusable(error: UserError) -> Proof:

@@ -34,7 +34,7 @@ class Report:
     """What a run did, what it wrote, what was checked and found. `plan` is None where none came about.
 
     `source`, `candidate` and `pickles` are those of a verification, which has no plan; as the document holds
-    them.
+    them. `comment` is the one that brought it to a pull request.
     """
 
     status: Status
@@ -48,6 +48,7 @@ class Report:
     seconds: float
     peak_memory_bytes: int
     publish: Mapping[str, Any] | None = None
+    comment: Mapping[str, Any] | None = None
     opening: Opening | None = None
     source: Mapping[str, Any] | None = None
     candidate: Mapping[str, Any] | None = None

@@ -8,6 +8,7 @@ from typing import Any
 
 from hfconvert.keymap.fold import fold
 from hfconvert.report.figures import figures
+from hfconvert.report.places import place_of
 from hfconvert.report.sizes import counted, human, signed
 from hfconvert.tensors.dtype import BY_CODE
 
@@ -47,9 +48,10 @@ def code(text: object) -> str:
 def _headline(document: Mapping[str, Any]) -> Iterator[str]:
     source = document.get("source") or {}
     size = sum(file["size"] for file in source.get("files", ()))
-    where = source.get("repo") or source.get("path")
+    where, what = place_of(source), place_of(document.get("candidate"))
+    made = f" {code(what)} against" if what else ""
     said = f" {code(where)} ({plain(source.get('format'))}, {human(size)})" if where else ""
-    yield f"**{plain(document['status'])}**{said}"
+    yield f"**{plain(document['status'])}**{made}{said}"
 
 
 def _files(outputs: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hfconvert.report.model import Report
+from hfconvert.report.places import place_of
 from hfconvert.report.sizes import human
 from hfconvert.report.text import check_lines
 from hfconvert.visible import one_line
@@ -16,10 +17,11 @@ def verified_text(report: Report) -> str:
 
 
 def _lines(report: Report) -> Iterator[str]:
-    source, candidate = report.source or {}, report.candidate or {}
-    yield f"{report.status}  {candidate.get('path')} against {source.get('path')}"
+    yield f"{report.status}  {place_of(report.candidate)} against {place_of(report.source)}"
     yield from check_lines(report.checks)
     for finding in report.findings:
         subject = f"{finding.subject}: " if finding.subject else ""
         yield f"  {finding.level:8} {subject}{finding.message}"
+    if report.comment:
+        yield f"  comment  {report.comment['url']}"
     yield f"  took     {report.seconds:.1f} s, peak memory {human(report.peak_memory_bytes)}"

@@ -112,6 +112,18 @@ def run(
 
 
 @pytest.fixture
+def verify(hub: RunningHub, sign_in: Callable[[str], None]) -> Run:
+    """Verify a candidate against `owner/m`; signed in as `owner`, or by a token."""
+
+    def act(candidate: str, *options: str, token: str | None = "", source: str = "owner/m") -> Done:
+        if token is not None:
+            sign_in(token or hub.token())
+        return command("verify", source, candidate, "--json", *options)
+
+    return act
+
+
+@pytest.fixture
 def interrupted(run: Run, tmp_path: Path) -> Callable[..., int]:
     """Run a recipe that will be interrupted; its exit code."""
 
