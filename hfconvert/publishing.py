@@ -13,20 +13,15 @@ from hfconvert.adapters import ProvenAdapter, adapter_names, beside, prove_adapt
 from hfconvert.bounded import make_bounded
 from hfconvert.console import Console
 from hfconvert.converting import Asked, convert, converting
-from hfconvert.digest import Remembered, file_key, identify, remembered_by
+from hfconvert.digest import Remembered, identify, remembered_by
 from hfconvert.errors import UserError
 from hfconvert.execute import Made
 from hfconvert.findings import Finding, info
-from hfconvert.hub.about import Act
 from hfconvert.hub.body import invitation
-from hfconvert.hub.checkout import content_of
-from hfconvert.hub.client import connect_to_publish
-from hfconvert.hub.clone import is_clone
 from hfconvert.hub.create import ensure
 from hfconvert.hub.earlier import Judgement, has_marks, look_back
 from hfconvert.hub.offer import Fate, Published
 from hfconvert.hub.offering import make_offer, mark_of
-from hfconvert.hub.preflight import Wanted, prepare
 from hfconvert.hub.publish import finish, publish
 from hfconvert.hub.story import Story
 from hfconvert.hub.target import Target
@@ -38,12 +33,12 @@ from hfconvert.recipe import Recipe
 from hfconvert.recipe.publish import Publish
 from hfconvert.report.model import Report, Status
 from hfconvert.results import (
-    known_files,
     make_report,
     with_recorded_checks,
     write_published,
 )
-from hfconvert.sourcing import Sourced, fetch_source, look_at_source
+from hfconvert.sourcing import Sourced, fetch_source
+from hfconvert.targets import Aim, take_aim
 from hfconvert.workplace import one_at_a_time, place_for, remove, remove_old
 
 _STATUS: Mapping[Fate, Status] = {"made": "converted", "refused": "skipped"}
@@ -72,13 +67,10 @@ def run_and_publish(
     """
     started = time.perf_counter()
     remove_old()
-    source = look_at_source(recipe)
-    planned = make_plan(source.recipe, source.origin)
-    target = _prepared(_wanted(recipe, wish, source, planned, force=force))
-    source, target, known = _recognised(source, target, planned)
-    other = _adapter_target(wish, planned, force=force)
+    aim = take_aim(recipe, wish, force=force)
+    source, target = aim.source, aim.target
     console.detail(f"publish  {target.repo} takes it from this account")
-    planned, judged, known = _look_back(target, planned, known, force=force)
+    planned, judged, known = _look_back(aim, force=force)
     if judged.fate != "new":
         report = make_report("up-to-date", planned, None, started)
         story = Story(report=report, target=target, source=source.snapshot)
@@ -89,49 +81,15 @@ def run_and_publish(
     bounded, findings = choose_disk(recipe, planned, place)
     for finding in findings:
         console.finding(finding)
-    job = _Job(recipe, source, target, other, place, scratch, force)
+    job = _Job(recipe, source, target, aim.adapters, place, scratch, force)
     asked = Asked(source.recipe, planned, place, allowed, started, known)
     report = (_publish_bounded if bounded else _publish_whole)(job, asked, console)
     return replace(report, findings=(*report.findings, *findings))
 
 
-def _prepared(wanted: Wanted) -> Target:
-    act: Act = "propose" if wanted.how == "pull_request" else "write"
-    return prepare(connect_to_publish(wanted.repo, act), wanted)
-
-
-def _wanted(
-    recipe: Recipe, wish: Publish, source: Sourced, planned: Plan, *, force: bool
-) -> Wanted:
-    return Wanted(
-        repo=wish.repo or recipe.source.repo or "",
-        how=wish.how,
-        private=wish.private,
-        nbytes=planned.output_bytes,
-        origin=source.snapshot,
-        folder=recipe.source.subfolder or "",
-        force=force,
-    )
-
-
-def _recognised(
-    source: Sourced, target: Target, planned: Plan
-) -> tuple[Sourced, Target, Remembered]:
-    """Local files that are, one and all, those of the target: then it is the source that is published to,
-    and its files have the content that the Hub records."""
-    head, known = target.head, known_files(planned)
-    files = [*planned.sources, *planned.copies, *(one.source for one in planned.rewritten)]
-    if source.snapshot is not None or head is None or not is_clone(files, head):
-        return source, target, known
-    recorded = {file_key(file): content_of(head.file(file.name)) for file in files}
-    known = {**known, **recorded}
-    return replace(source, snapshot=head), replace(target, origin=head), known
-
-
-def _look_back(
-    target: Target, planned: Plan, known: Remembered, *, force: bool
-) -> tuple[Plan, Judgement, Remembered]:
+def _look_back(aim: Aim, *, force: bool) -> tuple[Plan, Judgement, Remembered]:
     """Whether the result is there already; local files are hashed only where it may be."""
+    target, planned, known = aim.target, aim.planned, aim.known
     if target.head is None or not has_marks(target, mark_of(planned, target).weights):
         return planned, Judgement("new"), known
     identities = identify(planned.files, known)
@@ -198,16 +156,6 @@ def _publish(
     for adapter in adapters:
         remove(adapter.folder)
     return published
-
-
-def _adapter_target(wish: Publish, planned: Plan, *, force: bool) -> Target | None:
-    """The repository that the adapters go to, where that is one of their own."""
-    if wish.adapter in ("none", "beside"):
-        return None
-    files = (file for adapter in planned.merges.adapters for file in adapter.files)
-    nbytes = sum(file.size for file in files)
-    wanted = Wanted(repo=wish.adapter, how=wish.how, private=wish.private, nbytes=nbytes)
-    return _prepared(replace(wanted, force=force))
 
 
 def _adapters(job: _Job, console: Console) -> tuple[ProvenAdapter, ...]:

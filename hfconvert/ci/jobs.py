@@ -95,13 +95,22 @@ def _run(label: str, rules: Rules, console: Console) -> Report:
 
     recipe, said = _permitted(load(rules.inputs, label), rules)
     if rules.inputs.dry_run:
-        report = dry_run(recipe)
+        report = _rehearsed(recipe)
     else:
         allowed = Allowed(rules.inputs.allow_remote_code and not rules.stranger)
         report = run(recipe, console, allowed)
     if report.output:
         report = with_recorded_checks(report, Path(report.output))
     return replace(report, findings=(*report.findings, *said))
+
+
+def _rehearsed(recipe: Recipe) -> Report:
+    """The plan, after asking whether the result may be published, where it is to be."""
+    if recipe.publish is None:
+        return dry_run(recipe)
+    from hfconvert.targets import rehearse  # noqa: PLC0415 - huggingface_hub
+
+    return rehearse(recipe, recipe.publish)
 
 
 def _permitted(recipe: Recipe, rules: Rules) -> tuple[Recipe, tuple[Finding, ...]]:

@@ -71,10 +71,11 @@ def _rules(
         sign_in(inputs, environment)
         return rules, ()
     ignored = ["token"] if sign_out(environment) else []
+    ignored += ["oidc-resource"] if inputs.oidc_resource else []
     ignored += ["allow-remote-code"] if inputs.allow_remote_code else []
     if not ignored:
         return rules, ()
-    said = f"{' and '.join(ignored)} ignored: {rules.stranger}"
+    said = f"{', '.join(ignored)} ignored: {rules.stranger}"
     return rules, (notice("hfconvert", said),)
 
 

@@ -8,20 +8,15 @@ from pathlib import Path
 
 from hfconvert.ci.inputs import Inputs, variable
 
-# What signs in, under every name that huggingface_hub and GitHub's runner know.
-_SIGNS_IN = (
-    "HF_TOKEN",
-    "HUGGING_FACE_HUB_TOKEN",
-    "HF_OIDC_RESOURCE",
-    "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
-    "ACTIONS_ID_TOKEN_REQUEST_URL",
-)
+_TOKENS = (variable("token"), "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_OIDC_ID_TOKEN")
+# With these a job may ask for a token of its own.
+_IDENTITY = ("HF_OIDC_RESOURCE", "ACTIONS_ID_TOKEN_REQUEST_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_URL")
 _CACHES = ("HF_HOME", "HF_HUB_CACHE", "XDG_CACHE_HOME")
 
 
 def secrets_of(environment: MutableMapping[str, str]) -> Iterator[str]:
     """Tokens that no log may show: that of the input, and the job's own."""
-    for name in (variable("token"), *_SIGNS_IN[:2]):
+    for name in _TOKENS:
         if text := environment.get(name, "").strip():
             yield text
 
@@ -37,7 +32,9 @@ def sign_in(inputs: Inputs, environment: MutableMapping[str, str]) -> None:
 
 def sign_out(environment: MutableMapping[str, str]) -> bool:
     """Take every token out of the environment and use none that is stored; whether there was one."""
-    found = [environment.pop(name, "") for name in (variable("token"), *_SIGNS_IN)]
+    found = [environment.pop(name, "") for name in _TOKENS]
+    for name in _IDENTITY:
+        environment.pop(name, None)
     environment["HF_HUB_DISABLE_IMPLICIT_TOKEN"] = "1"  # noqa: S105 - a switch
     return any(found)
 
