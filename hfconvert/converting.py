@@ -26,7 +26,7 @@ from hfconvert.logits import prove_logits
 from hfconvert.making import Result, make
 from hfconvert.models import Allowed, prove_architecture
 from hfconvert.plan import Plan
-from hfconvert.readers.torch_checksums import looking_for_flips
+from hfconvert.readers.torch_checksums import Passing, looking_for_flips
 from hfconvert.readers.torch_found import Checksum
 from hfconvert.recipe import Recipe
 from hfconvert.report.model import Report, Status
@@ -113,13 +113,14 @@ def converting(asked: Asked, console: Console, maker: Maker) -> Iterator[Convert
     fits = _and(Result((), ()), (loadable.check,), loadable.findings, loadable.versions)
     if fits.failed:
         raise ChecksFailedError(asked.report("failed", planned, fits))
+    passing = Passing(_checksums(planned, recipe))
     with (
         _disk_errors(asked.output, where),
         work_folder(asked.output, planned.key, where) as (folder, journal),
         identifying(
-            _hashed(planned, recipe), {**known_files(planned), **asked.known}
+            _hashed(planned, recipe), {**known_files(planned), **asked.known}, passing.see
         ) as identities,
-        looking_for_flips(_checksums(planned, recipe)) as flips,
+        looking_for_flips(passing, identities) as flips,
     ):
         made = maker(planned, folder, journal, recipe, console)
         made = _and(made, (loadable.check,), loadable.findings, loadable.versions)

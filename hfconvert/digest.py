@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from threading import Event
-from typing import Any
+from typing import Any, Protocol
 
 from hfconvert.hashing import BUFFER
 from hfconvert.shards import Shard
@@ -23,6 +23,20 @@ from hfconvert.tensors.source import SourceFile
 
 FORMAT = 1  # raised when the same inputs come to mean other output bytes
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+READERS = 2
+
+
+class Watch(Protocol):
+    """Sees each part of a file that is read from front to back."""
+
+    def __call__(self, file: SourceFile, start: int, part: memoryview, /) -> None:
+        """The part that begins at byte `start`; it is another one after the call."""
+
+
+def _unwatched(_file: SourceFile, _start: int, _part: memoryview) -> None:
+    """Nobody looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +98,25 @@ def unknown_bytes(files: Iterable[SourceFile], known: Remembered) -> int:
 
 
 def identify(
-    files: Iterable[SourceFile], known: Remembered, stop: Event | None = None
+    files: Iterable[SourceFile],
+    known: Remembered,
+    stop: Event | None = None,
+    watch: Watch = _unwatched,
 ) -> tuple[Identity, ...]:
-    """Hash every file that is not remembered."""
+    """Hash every file that is not remembered, two at a time; `watch` sees the bytes of those."""
     stopped = (stop or Event()).is_set
-    return tuple(
-        Identity(*file_key(file), known.get(file_key(file)) or content_hash(file.apart(), stopped))
-        for file in files
-    )
+
+    def one(file: SourceFile) -> Identity:
+        sha256 = known.get(file_key(file)) or content_hash(file.apart(), stopped, watch)
+        return Identity(*file_key(file), sha256)
+
+    with ThreadPoolExecutor(READERS) as pool:
+        return tuple(pool.map(one, files))
 
 
-def content_hash(file: SourceFile, stopped: Callable[[], bool] = lambda: False) -> str:
+def content_hash(
+    file: SourceFile, stopped: Callable[[], bool] = lambda: False, watch: Watch = _unwatched
+) -> str:
     """sha256 of a source file; meaningless once `stopped` says so. UserError (exit 3) where it changed."""
     digest = hashlib.sha256()
     buffer = memoryview(bytearray(BUFFER))
@@ -103,19 +125,20 @@ def content_hash(file: SourceFile, stopped: Callable[[], bool] = lambda: False) 
             break
         part = buffer[: min(BUFFER, file.size - start)]
         file.readinto(part, start)
+        watch(file, start, part)
         digest.update(part)
     return digest.hexdigest()
 
 
 @contextmanager
 def identifying(
-    files: Iterable[SourceFile], known: Remembered
+    files: Iterable[SourceFile], known: Remembered, watch: Watch = _unwatched
 ) -> Iterator[Future[tuple[Identity, ...]]]:
-    """Hash the files on a thread beside the work; it ends with the block, done or not."""
+    """`identify` on a thread beside the work; it ends with the block, done or not."""
     stop = Event()
     with ThreadPoolExecutor(1) as pool:
         try:
-            yield pool.submit(identify, files, known, stop)
+            yield pool.submit(identify, files, known, stop, watch)
         finally:
             stop.set()
 

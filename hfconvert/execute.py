@@ -13,7 +13,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import islice
@@ -24,7 +24,7 @@ import numpy as np
 
 from hfconvert.direct import PAGE, WrittenFile, page_buffer
 from hfconvert.hashing import OrderedHash
-from hfconvert.shards import BLOCK, WORKERS, Placed, Shard
+from hfconvert.shards import BLOCK, BUFFERS, WORKERS, Placed, Shard
 from hfconvert.tensors.box import Box, blocks, offset_of, shape_of
 from hfconvert.tensors.shared import Shared
 from hfconvert.tensors.source import LocalFile
@@ -32,6 +32,7 @@ from hfconvert.tensors.tally import Loss, Tally
 from hfconvert.work import Finished, Journal, sync
 
 COPY = 1 << 20  # bytes of a side file copied at once
+WRITERS = 4  # threads that wait for the disk: it is fastest with several things to do
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +145,17 @@ def _make(
 ) -> dict[str, str]:
     """Write the shards; sha256 by file."""
     stop = threading.Event()
-    with ExitStack() as stack, ThreadPoolExecutor(WORKERS) as pool:
+    with (
+        ExitStack() as stack,
+        ThreadPoolExecutor(WRITERS) as writers,
+        ThreadPoolExecutor(WORKERS) as pool,
+    ):
         targets = [_open(shard, folder, stack) for shard in shards]
         orders = [
             targets[n % len(targets) :] + targets[: n % len(targets)] for n in _workers(targets)
         ]
         try:
-            for worker in [pool.submit(_work, order, stop, advance) for order in orders]:
+            for worker in [pool.submit(_work, order, stop, advance, writers) for order in orders]:
                 worker.result()
         finally:
             _halt(targets, stop)
@@ -178,27 +183,54 @@ def _halt(targets: Iterable[_Target], stop: threading.Event) -> None:
 
 
 def _work(
-    targets: Sequence[_Target], stop: threading.Event, advance: Callable[[int], object]
+    targets: Sequence[_Target],
+    stop: threading.Event,
+    advance: Callable[[int], object],
+    writers: Executor,
 ) -> None:
-    """Draw chunks until there are none, of one shard after the other; one that fails stops all workers."""
-    buffer = page_buffer(BLOCK)
+    """Draw chunks until there are none, of one shard after the other; one that fails stops all workers.
+
+    Buffers take turns: one is filled and hashed while the others are on their way to the disk.
+    """
+    buffers = [_Buffer() for _ in range(BUFFERS)]
     try:
         for target in targets:
             for chunk in target.chunks:
                 if stop.is_set():
                     return
-                if chunk.size + PAGE > buffer.nbytes:
-                    buffer = page_buffer(chunk.size)
-                phase = chunk.start % PAGE
-                view = buffer[phase : phase + chunk.size]
+                buffers.append(buffers.pop(0))
+                view = buffers[0].view(chunk.start, chunk.size)
                 for piece in chunk.pieces:
                     _fill(piece, view)
                 target.hash.update(chunk.start, view)
-                target.file.write(view, chunk.start)
+                buffers[0].written = writers.submit(target.file.write, view, chunk.start)
                 advance(chunk.size)
+        for buffer in buffers:
+            buffer.wait()
     except BaseException:
         _halt(targets, stop)
         raise
+
+
+class _Buffer:
+    """Memory for one chunk at a time."""
+
+    def __init__(self) -> None:
+        self._memory = page_buffer(BLOCK)
+        self.written: Future[None] | None = None
+
+    def view(self, start: int, size: int) -> memoryview:
+        """Room for what goes to byte `start` of a file, once what was there before is written."""
+        self.wait()
+        if size + PAGE > self._memory.nbytes:
+            self._memory = page_buffer(size)
+        return self._memory[start % PAGE : start % PAGE + size]
+
+    def wait(self) -> None:
+        """Wait for the writing of what was last put there. OSError where that failed."""
+        if self.written is not None:
+            self.written.result()
+            self.written = None
 
 
 def _fill(piece: _Piece, view: memoryview) -> None:

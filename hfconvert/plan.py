@@ -34,7 +34,7 @@ from hfconvert.recipe import Recipe
 from hfconvert.recipe.filling import filled
 from hfconvert.recipe.not_built import not_built
 from hfconvert.reference import match_reference
-from hfconvert.shards import BLOCK, WORKERS, Shard, TextFile, output_stem, shard_files
+from hfconvert.shards import BLOCK, BUFFERS, WORKERS, Shard, TextFile, output_stem, shard_files
 from hfconvert.tensors.box import full
 from hfconvert.tensors.checkpoint import Checkpoint, Dropped
 from hfconvert.tensors.source import LocalFile, SourceFile
@@ -99,10 +99,10 @@ class Plan:
 
     @property
     def peak_memory_bytes(self) -> int:
-        """What the run holds at most: the process, and for each worker a block and the largest scratch."""
+        """What the run holds at most: the process, and for each worker its blocks and the largest scratch."""
         tensors = (placed.entry.tensor for shard in self.shards for placed in shard.tensors)
         scratch = max((tensor.scratch for tensor in tensors), default=0)
-        return PROCESS_BYTES + WORKERS * (BLOCK + scratch)
+        return PROCESS_BYTES + WORKERS * (BUFFERS * BLOCK + scratch)
 
     @property
     def main_dtype(self) -> str:

@@ -13,6 +13,7 @@ from hfconvert.tensors.header import entry_bytes, write_header
 
 BLOCK = 1 << 20  # bytes that a worker makes at once
 WORKERS = 2
+BUFFERS = 3  # blocks that a worker holds: one is made while others are on their way to the disk
 HEADER_BYTES = 48 << 20  # a header stays below half of what the safetensors library accepts
 
 

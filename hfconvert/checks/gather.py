@@ -51,7 +51,7 @@ def _run_axes(steps: Mesh) -> int:
     length = 1
     for axis in range(len(steps) - 1, -1, -1):
         step = steps[axis]
-        if len(step) > 1 and not np.array_equal(np.diff(step), np.full(len(step) - 1, length)):
+        if not (step[1:] - step[:-1] == length).all():
             return axis + 1
         length *= len(step)
     return 0

@@ -5,13 +5,16 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from hfconvert.errors import UserError
-from hfconvert.readers.torch_checksums import flipped
+from hfconvert.readers.torch_checksums import Passing, flipped
+from hfconvert.tensors.source import LocalFile
 from hfconvert.tensors.unreadable import Unreadable
 
 WEIGHTS = {
@@ -138,6 +141,41 @@ def test_a_flipped_bit_in_a_tensor_is_found_when_all_is_read(kit: Any) -> None:
     damaged[found.file.checksums[0].start + 100] ^= 4
     problems = flipped(kit.open(bytes(damaged)).file.checksums)
     assert [problem.what for problem in problems] == ["the checksum of 'archive/data/0' is wrong"]
+
+
+@pytest.mark.parametrize("damaged", [None, 0, 1])
+@pytest.mark.parametrize("step", [64, 1000, 1 << 20])
+def test_checksums_of_what_passes_by(
+    kit: Any, tmp_path: Path, step: int, damaged: int | None
+) -> None:
+    data = bytearray(kit.save({"w": torch.arange(1000.0), "v": torch.ones(300)}))
+    places = [one.start for one in kit.open(bytes(data)).file.checksums]
+    if damaged is not None:
+        data[places[damaged] + 100] ^= 4
+    (tmp_path / "w.pt").write_bytes(data)
+    file = LocalFile.of(tmp_path / "w.pt")
+    checksums = [replace(one, source=file) for one in kit.open(bytes(data)).file.checksums]
+    wrong = [] if damaged is None else [f"the checksum of 'archive/data/{damaged}' is wrong"]
+    passing = Passing(checksums)
+    for start in range(0, len(data), step):
+        passing.see(file, start, memoryview(data)[start : start + step])
+    data[:] = bytes(len(data))
+    (tmp_path / "w.pt").write_bytes(data)  # all was seen: it is not read again
+    assert [problem.what for problem in passing.flips()] == wrong
+
+
+def test_checksums_of_what_passed_by_in_part_or_not_at_all(kit: Any, tmp_path: Path) -> None:
+    data = bytearray(kit.save({"w": torch.arange(1000.0), "v": torch.ones(300)}))
+    first, second = kit.open(bytes(data)).file.checksums
+    data[first.start + 100] ^= 4
+    (tmp_path / "w.pt").write_bytes(data)
+    file = LocalFile.of(tmp_path / "w.pt")
+    for stop in (0, first.start + 50, first.start + 2000):
+        passing = Passing([replace(first, source=file), replace(second, source=file)])
+        passing.see(file, 0, memoryview(data)[:stop])
+        assert [problem.what for problem in passing.flips()] == [
+            "the checksum of 'archive/data/0' is wrong"
+        ]
 
 
 def test_checksums_that_torch_did_not_write_are_none(kit: Any) -> None:
