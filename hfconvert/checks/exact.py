@@ -42,6 +42,7 @@ NUMPY: dict[str, Any] = {
     "F8_E4M3": ml_dtypes.float8_e4m3fn,
     "F8_E5M2": ml_dtypes.float8_e5m2,
 }
+BY_PEFT = ("module", "whole")  # kinds of terms that PEFT computes
 _EPSILON = 2.0**-24  # half a unit in the last place of float32, relative
 _MODULE_UNITS = 96  # what whole-module arithmetic may lose, in units of the largest value
 _SAFETY = 1.02  # products of (1 + epsilon) and sums in float64
@@ -71,7 +72,7 @@ class ExactSum:
     @classmethod
     def of(cls, one: Sum) -> ExactSum:
         """With the whole tensor where an update needs it."""
-        modules = any(term.kind == "module" for term in one.terms)
+        modules = any(term.kind in BY_PEFT for term in one.terms)
         return cls(one, _whole(one) if modules else None)
 
     def block(self, box: Box) -> Exact:
@@ -100,7 +101,7 @@ def exact_block(base: LazyTensor, terms: tuple[Term, ...], box: Box) -> Exact:
 
 def by_formula(one: Sum) -> bool:
     """Whether the exact sum comes from formulas of our own; else it comes from PEFT's forward pass."""
-    return all(term.kind != "module" or has_formula(term) for term in one.terms)
+    return all(term.kind not in BY_PEFT or has_formula(term) for term in one.terms)
 
 
 def _whole(one: Sum) -> Exact:
@@ -147,6 +148,9 @@ def _scaled(value: Doubles, tensors: Mapping[str, Doubles], term: Term) -> Doubl
 
 
 def _by_forward(one: Sum) -> Doubles:
+    if one.model is not None:
+        module: Doubles = one.model.probe(one.terms[0].module)[one.output]
+        return module
     layer = next(term.layer for term in one.terms if term.layer is not None)
     result: Doubles = probe_module(one.bases, layer, one.terms)[one.output]
     return result

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from hfconvert.checks.blocks import box_of
-from hfconvert.checks.exact import NUMPY, Doubles, Exact, ExactSum, by_formula, half_unit
+from hfconvert.checks.exact import BY_PEFT, NUMPY, Doubles, Exact, ExactSum, by_formula, half_unit
 from hfconvert.checks.held import Held, Norms
 from hfconvert.checks.result import Check
 from hfconvert.checks.tensors import Blocks
@@ -117,7 +117,7 @@ def _room(one: Sum, exact: Exact, dtype: DType, *, native: bool) -> Doubles:
     if dtype.code != "F32":
         room = room + half_unit(np.abs(exact.value) + room, dtype)
     if native:  # every update and every sum is rounded at the dtype of the base
-        steps = sum(2 if term.parameter or term.kind == "module" else 1 for term in one.terms)
+        steps = sum(2 if term.parameter or term.kind in BY_PEFT else 1 for term in one.terms)
         room = room + steps * half_unit(exact.reach + room, one.base.spec.dtype)
     return room
 

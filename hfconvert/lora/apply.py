@@ -13,7 +13,12 @@ from hfconvert.lora.changed_config import change_config
 from hfconvert.lora.identity import check_identity
 from hfconvert.lora.match import families_of, match
 from hfconvert.lora.merges import Merges, Result, Setting, Sum
-from hfconvert.lora.model_engine import unfit_for_model, whole_model
+from hfconvert.lora.model_engine import (
+    needs_model,
+    unfit_for_model,
+    unfit_for_modules,
+    whole_model,
+)
 from hfconvert.lora.nodes import Making, merged
 from hfconvert.lora.quantized import make_plain
 from hfconvert.lora.reading import Asked, open_adapter
@@ -43,7 +48,9 @@ def merge_adapters(checkpoint: Checkpoint, lora: Lora, setting: Setting, tally: 
     raise_any(changed.problems)
     native = lora.compute_dtype == "native"
     model = None
-    if lora.engine == "model":
+    if lora.engine == "module":
+        raise_any(unfit_for_modules(adapters, setting))
+    elif lora.engine == "model" or needs_model(adapters):
         raise_any(unfit_for_model(adapters, settled, plain.config, setting))
         model = whole_model(checkpoint, adapters, setting, native=native)
     making = Making(native, tally, _finder(base, settled), model)
@@ -65,7 +72,7 @@ def merge_adapters(checkpoint: Checkpoint, lora: Lora, setting: Setting, tally: 
         *identity,
         *settled.findings,
         *changed.findings,
-        *_said_of_engine(sums, model),
+        *_said_of_engine(sums, model, needs_model(adapters)),
         *_totals(sums, touched),
     )
     return Result(plain.checkpoint.with_entries(entries, *gone), merges, findings)
@@ -135,14 +142,17 @@ def _sum(name: str, state: State, making: Making) -> Sum:
     layers = [term.layer for term in state.terms if term.layer is not None]
     names = layers[0].parameters if layers else ()
     bases = {parameter: making.find(f"{module}.{parameter}") for parameter in names}
-    return Sum(state.base, state.terms, output, bases)
+    return Sum(state.base, state.terms, output, bases, making.model)
 
 
-def _said_of_engine(sums: Mapping[str, Sum], model: WholeModel | None) -> Iterator[Finding]:
+def _said_of_engine(
+    sums: Mapping[str, Sum], model: WholeModel | None, need: str
+) -> Iterator[Finding]:
     """Which way the updates are computed, and why."""
     kinds = {term.kind for one in sums.values() for term in one.terms}
     if model is not None:
-        yield info("lora", "", "engine model: PEFT merges the whole model, as the recipe says")
+        reason = need or "as the recipe says"
+        yield info("lora", "", f"engine model: PEFT merges the whole model; {reason}")
     elif "module" in kinds:
         whole = [name for name, one in sums.items() if any(t.kind == "module" for t in one.terms)]
         message = f"engine module: {len(whole)} tensors by PEFT, module by module; others in blocks"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hfconvert.errors import Problem, source_problem
@@ -10,8 +10,11 @@ from hfconvert.findings import Finding, info, warning
 from hfconvert.keymap.fold import listed
 from hfconvert.lora.adapter import Adapter, Part
 from hfconvert.lora.base import Base, count_families
+from hfconvert.lora.class_names import ClassNames, said_of_class_names
+from hfconvert.lora.embeddings import HEAD, INPUT
 from hfconvert.lora.expert_shares import parameters_of
 from hfconvert.lora.kohya import unflatten
+from hfconvert.lora.methods import NOT_STORED
 from hfconvert.lora.place import Place, Replacement, Share
 from hfconvert.lora.renames import IDENTITY, Rename, find_names
 from hfconvert.lora.rules import ALL_LINEAR, is_saved, is_target, is_target_parameter
@@ -58,7 +61,11 @@ def match(adapter: Adapter, base: Base, peft_version: str | None = None) -> Matc
     """Find the place of every tensor. Everything that is wrong is in `problems`."""
     component, parts = _parts_of_source(adapter, base)
     adapter = adapter.of_component(component)
+    parts += _dealt(adapter, base, parts)
     names = find_names((part.module for part in parts), base.knows)
+    classed = ClassNames(base)
+    others = classed.of(part.module for part in parts if _is_lost(part, names, adapter))
+    names |= {module: (other, IDENTITY) for module, other in others.items()}
     collected, lost = _Collected(), []
     largest = _largest(base, [module for module, _ in names.values()])
     general = _commonest(rename for _, rename in names.values())
@@ -72,8 +79,12 @@ def match(adapter: Adapter, base: Base, peft_version: str | None = None) -> Matc
             continue
         place = Place(part, module, adapter, base, peft_version, largest)
         collected.take(base.owner_of(module), share_of(place))
-    targeted = _targeted(adapter, base, [rename for _, rename in names.values()])
+    renames = [rename for _, rename in names.values()]
+    targeted = _targeted(adapter, base, renames, _own_names(base))
     absent = [module for module in targeted if module not in collected.seen]
+    if absent and classed.hold(collected.seen):
+        targeted = _targeted(adapter, base, renames, classed.names.items())
+        absent = [module for module in targeted if module not in collected.seen]
     problems = [
         *_unused(lost, adapter, base),
         *_without_tensors(absent, adapter),
@@ -87,7 +98,12 @@ def match(adapter: Adapter, base: Base, peft_version: str | None = None) -> Matc
         tuple(collected.touched),
         tuple(targeted),
         tuple(problems),
-        (*_said_of_renames(names, adapter), *_said_of_components(adapter, parts)),
+        (
+            *_said_of_renames(names, adapter),
+            *said_of_class_names(others, adapter.label),
+            *_said_of_components(adapter, parts),
+            *_said_of_what_is_not_stored(adapter),
+        ),
     )
 
 
@@ -108,6 +124,24 @@ def _parts_of_source(adapter: Adapter, base: Base) -> tuple[str, list[Part]]:
     }
     best = max(components, key=lambda one: len(names[one]))
     return best, [part for part in parts if part.component in ("", best)]
+
+
+def _dealt(adapter: Adapter, base: Base, parts: Sequence[Part]) -> list[Part]:
+    """Modules that have no tensors of their own, where PEFT deals out shared ones to all the targets."""
+    settings = adapter.settings
+    if not settings.method.whole or any(
+        set(part.tensors) & settings.method.parameters for part in parts
+    ):
+        return []
+    weights = {module: base.weight_of(module) for module in base.modules}
+    return [
+        Part(module, {}, {})
+        for module, name in weights.items()
+        if name is not None
+        and len(base.shape(name)) == 2
+        and not (INPUT.search(name) or HEAD.search(name))
+        and is_target(settings, module)
+    ]
 
 
 def _largest(base: Base, modules: Iterable[str]) -> tuple[int, int] | None:
@@ -132,8 +166,18 @@ def _is_new(part: Part, adapter: Adapter) -> bool:
     return is_saved(adapter.settings, part.module) or last in heads
 
 
-def _targeted(adapter: Adapter, base: Base, renames: list[Rename]) -> list[str]:
-    """Modules of the base that the configuration targets."""
+def _is_lost(part: Part, names: Mapping[str, object], adapter: Adapter) -> bool:
+    return part.module not in names and not _is_new(part, adapter)
+
+
+def _own_names(base: Base) -> Iterator[tuple[str, str]]:
+    return ((module, module) for module in base.modules)
+
+
+def _targeted(
+    adapter: Adapter, base: Base, renames: list[Rename], modules: Iterable[tuple[str, str]]
+) -> list[str]:
+    """Modules of the base that the configuration targets; `modules` are pairs of name and name in files."""
     settings = adapter.settings
     targets = settings.get("target_modules")
     used = list(dict.fromkeys([*renames, IDENTITY]))
@@ -142,9 +186,9 @@ def _targeted(adapter: Adapter, base: Base, renames: list[Rename]) -> list[str]:
         return parameters
     return parameters + [
         module
-        for module in base.modules
+        for given, module in modules
         if base.weight_of(module) is not None
-        and any(is_target(settings, name) for name in _given_names(module, used))
+        and any(is_target(settings, name) for name in _given_names(given, used))
     ]
 
 
@@ -235,6 +279,14 @@ def _said_of_components(adapter: Adapter, parts: list[Part]) -> Iterator[Finding
         yield warning(
             "lora", adapter.label, message, "merge them into that part in a run of its own"
         )
+
+
+def _said_of_what_is_not_stored(adapter: Adapter) -> Iterator[Finding]:
+    field, default, what = NOT_STORED.get(adapter.settings.peft_type, ("", True, ""))
+    if what and not (adapter.settings.get(field, default) if field else default):
+        message = f"part of its update is not stored: {what}, anew whenever it is loaded"
+        hint = "PEFT does the same; another machine or version may come to other values, so compare logits"
+        yield warning("lora", adapter.label, message, hint)
 
 
 def families_of(matched: Iterable[Matched]) -> tuple[dict[str, int], dict[str, int]]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hfconvert.findings import Finding
     from hfconvert.lora.adapter import Adapter
     from hfconvert.lora.terms import Term
+    from hfconvert.lora.whole_model import WholeModel
     from hfconvert.readers.json_text import KeyPath
     from hfconvert.tensors.checkpoint import Checkpoint
     from hfconvert.tensors.lazy import LazyTensor
@@ -23,13 +24,15 @@ if TYPE_CHECKING:
 class Sum:
     """A tensor that was merged: what it was, and all that is added to it, in order.
 
-    `output` is its name within its module, `bases` are the module's parameters where PEFT merges it whole.
+    `output` is its name within its module, `bases` are the module's parameters where PEFT merges it whole,
+    `model` is the whole model where PEFT merges that.
     """
 
     base: LazyTensor
     terms: tuple[Term, ...]
     output: str = "weight"
     bases: Mapping[str, LazyTensor] = field(default_factory=dict)
+    model: WholeModel | None = None
 
 
 @dataclass(frozen=True, slots=True)

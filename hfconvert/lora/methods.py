@@ -7,7 +7,7 @@ configurations of PEFT 0.21.2; fields that older versions wrote are among them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _COMMON = (
     "auto_mapping base_model_name_or_path inference_mode peft_type peft_version revision task_type "
@@ -33,7 +33,8 @@ class Method:
     """A PEFT method: its parameters, its fields, and why it cannot be merged, if so.
 
     `shared` are parameters that lie beside the modules, once for all of them. `additive` says that the
-    update does not depend on the base, so that it can be weighted.
+    update does not depend on the base, so that it can be weighted. `whole` is why PEFT can merge it into
+    whole models only, empty where a module can be merged by itself.
     """
 
     parameters: frozenset[str]
@@ -41,12 +42,18 @@ class Method:
     shared: frozenset[str] = frozenset()
     refused: str = ""
     additive: bool = False
+    whole: str = ""
 
 
 def _method(parameters: str, fields: str, *, shared: str = "", additive: bool = False) -> Method:
     """With names separated by spaces; the fields that all methods have are added."""
     names = frozenset(parameters.split()), COMMON_FIELDS | frozenset(fields.split())
     return Method(*names, frozenset(shared.split()), "", additive)
+
+
+def _of_models(whole: str, parameters: str, fields: str, shared: str) -> Method:
+    """A method that PEFT merges into whole models only, and the reason."""
+    return replace(_method(parameters, fields, shared=shared), whole=whole)
 
 
 def _refused(reason: str, parameters: str = "") -> Method:
@@ -57,7 +64,6 @@ def _refused(reason: str, parameters: str = "") -> Method:
 _PROMPT = "it adds tokens or keys in front of the input and changes no weight"
 _ROUTED = "what it adds depends on the input, so no change of the weights equals it"
 _HIDDEN = "it adds a computation beside the layers, so no change of the weights equals it"
-_SPLIT = "it splits the base weights by a decomposition of its own when it is loaded"
 
 METHODS: Mapping[str, Method] = {
     "LORA": _method(_LORA_NAMES, _LORA_FIELDS, additive=True),
@@ -125,23 +131,67 @@ METHODS: Mapping[str, Method] = {
         "deft_P deft_R",
         "r alpha decomposition_method deft_dropout fan_in_fan_out init_scale para bias",
     ),
-    "GLORA": _refused("its update is read by PEFT for whole models only", "glora_A glora_B"),
-    "RANDLORA": _refused(
-        "its bases are drawn anew for the whole model", "randlora_lambda randlora_gamma"
+    "PEANUT": _method(
+        "peanut_A peanut_B peanut_encoders peanut_decoders", "r depth act_fn scaling"
     ),
-    "VBLORA": _refused(
-        "its vectors are shared by the whole model", "vblora_logits_A vblora_logits_B"
+    "PSOFT": _method(
+        "psoft_R",
+        "r psoft_alpha psoft_dropout fan_in_fan_out ab_svd_init psoft_svd psoft_svd_lowrank_niter "
+        "random_seed psoft_orth psoft_mag_b psoft_mag_a use_cayley_neumann num_cayley_neumann_terms "
+        "cayley_neumann_eps",
     ),
-    "BEFT": _refused("its bias has no place in layers that have none", "beft_bias"),
-    "ADAMSS": _refused(_SPLIT, "adamss_A adamss_B"),
-    "FROD": _refused("it factors all the layers of a model together", "frod_lambda_l"),
-    "OSF": _refused(_SPLIT, "osf_svd_params"),
-    "PSOFT": _refused(_SPLIT, "psoft_R"),
-    "TINYLORA": _refused(_SPLIT, "tinylora_v"),
-    "PVERA": _refused("what it adds is drawn at random", "pvera_lambda_b pvera_lambda_d"),
-    "PEANUT": _refused("its update is a network over the base weights", "peanut_A peanut_B"),
-    "SUPERTUNING": _refused("hfconvert does not know it", "supertuning_values"),
-    "UNILORA": _refused("its vector is shared by the whole model", "unilora_theta_d"),
+    "OSF": _method("osf_svd_params", "effective_rank rank_pattern target_svd_config"),
+    "SUPERTUNING": _method(
+        "supertuning_values supertuning_indices supertuning_lora_A supertuning_lora_B",
+        "sparsity select_top r lora_alpha lora_dropout save_precomputed_indices",
+    ),
+    "PVERA": _method(
+        "pvera_lambda_b pvera_lambda_d",
+        "r projection_prng_key save_projection pvera_dropout d_initial fan_in_fan_out bias "
+        "sample_at_inference generator_seed",
+        shared="pvera_A pvera_B",
+    ),
+    "RANDLORA": _method(
+        "randlora_lambda randlora_gamma randlora_A randlora_B",
+        "r projection_prng_key save_projection sparse very_sparse randlora_dropout fan_in_fan_out "
+        "randlora_alpha bias",
+        shared="randlora_A randlora_B",
+    ),
+    "VBLORA": _method(
+        "vblora_logits_A vblora_logits_B vblora_logits_A_topk_indices vblora_logits_A_topk_weights "
+        "vblora_logits_B_topk_indices vblora_logits_B_topk_weights",
+        "r num_vectors vector_length topk save_only_topk_weights vblora_dropout fan_in_fan_out bias "
+        "init_vector_bank_bound init_logits_std",
+        shared="vblora_vector_bank",
+    ),
+    "BEFT": _method("beft_bias", ""),
+    "ADAMSS": _refused(
+        "its subspaces are clusters of the base's weights, found anew by scikit-learn and not stored",
+        "adamss_A adamss_B",
+    ),
+    "GLORA": _method(
+        "glora_A glora_B glora_C glora_D glora_E", "r bias config_A_B config_C config_D_E"
+    ),
+    "FROD": _of_models(
+        "it factors all the layers of a kind together",
+        "frod_lambda_l frod_lambda_s_values",
+        "projection_prng_key save_projection frod_dropout fan_in_fan_out bias sparse_rate "
+        "regularization_alpha progressbar runtime_offload_base_weight",
+        "frod_V frod_s_indices frod_s_size",
+    ),
+    "TINYLORA": _of_models(
+        "which vector a module takes depends on its place among all of them",
+        "tinylora_A tinylora_B tinylora_P",
+        "r u weight_tying projection_seed save_projection init_v_bound tinylora_dropout fan_in_fan_out "
+        "bias",
+        "tinylora_v",
+    ),
+    "UNILORA": _of_models(
+        "one vector is dealt out to all the modules in their order",
+        "unilora_indices_A unilora_indices_B unilora_scales_A unilora_scales_B",
+        "r proj_seed theta_d_length unilora_dropout fan_in_fan_out bias init_theta_d_bound save_indices",
+        "unilora_theta_d",
+    ),
     "POLY": _refused(_ROUTED, "poly_lora_A poly_lora_B poly_router"),
     "XLORA": _refused(_ROUTED),
     "LILY": _refused(_ROUTED, "lily_A lily_B lily_router"),
@@ -154,6 +204,23 @@ METHODS: Mapping[str, Method] = {
     "P_TUNING": _refused(_PROMPT),
     "PREFIX_TUNING": _refused(_PROMPT),
 }
+
+NOT_STORED: Mapping[str, tuple[str, bool, str]] = {
+    "VERA": ("save_projection", True, "its projections are drawn from projection_prng_key"),
+    "PVERA": ("save_projection", True, "its projections are drawn from projection_prng_key"),
+    "RANDLORA": ("save_projection", True, "its bases are drawn from projection_prng_key"),
+    "TINYLORA": ("save_projection", True, "its projections are drawn from projection_seed"),
+    "FROD": ("save_projection", True, "its projections are those of a decomposition of the base"),
+    "UNILORA": ("save_indices", False, "its indices are drawn from proj_seed"),
+    "FOURIERFT": ("", False, "the places of its spectrum are drawn from random_loc_seed"),
+    "WAVEFT": ("", False, "the places of its spectrum are drawn from random_loc_seed"),
+    "PSOFT": (
+        "",
+        False,
+        "it turns the singular vectors of the base, whose signs are a machine's own",
+    ),
+}
+"""What PEFT makes anew when it loads an adapter: whether it is stored, by field and default; what it is."""
 
 PARAMETERS: Mapping[str, str] = {
     name: method

@@ -27,6 +27,12 @@ class Surroundings(Protocol):
         """Positions in the recipe."""
 
 
+def needs_model(adapters: Sequence[Adapter]) -> str:
+    """Why PEFT can merge these adapters into the whole model only; empty where it can module by module."""
+    known = (adapter.settings for adapter in adapters if adapter.settings.method.whole)
+    return "; ".join(dict.fromkeys(f"{one.peft_type}: {one.method.whole}" for one in known))
+
+
 def unfit_for_model(
     adapters: Sequence[Adapter],
     settled: Settled,
@@ -34,11 +40,26 @@ def unfit_for_model(
     around: Surroundings,
 ) -> Iterator[Problem]:
     """Why a merge is not one that transformers and PEFT could do on the folders as they are (exit 2)."""
+    need = needs_model(adapters)
     for reason in _reasons(adapters, settled, changed, around):
         yield recipe_problem(
             f"the engine `model` cannot do this merge: {reason}",
             why="it hands the folders of base and adapter to transformers and PEFT as they are",
-            do="leave lora.engine out: module by module it can be done",
+            do=f"give both as transformers and PEFT save them; no other engine can do it ({need})"
+            if need
+            else "leave lora.engine out: module by module it can be done",
+            subject=around.where("lora", "engine"),
+            check="lora",
+        )
+
+
+def unfit_for_modules(adapters: Sequence[Adapter], around: Surroundings) -> Iterator[Problem]:
+    """Why a merge cannot be done module by module, as the recipe asks (exit 2)."""
+    if need := needs_model(adapters):
+        yield recipe_problem(
+            "the engine `module` cannot do this merge",
+            why=need,
+            do="leave lora.engine out: the whole model is merged then",
             subject=around.where("lora", "engine"),
             check="lora",
         )
@@ -65,11 +86,17 @@ def _reasons(
         yield "the source is one file, or the key map gives its tensors other names"
     elif not (around.root / "config.json").is_file():
         yield "the source has no config.json"
-    if any(not (adapter.root / ADAPTER_CONFIG).is_file() for adapter in adapters):
-        yield "an adapter has no adapter_config.json that PEFT could read"
-    if any(adapter.weight != 1 for adapter in adapters):
-        yield "an adapter has a weight"
+    yield from _reasons_of_adapters(adapters)
     if settled.untied:
         yield f"{settled.untied[0]} is untied, and PEFT would change both ends"
     if changed:
         yield "the base is quantised and made plain"
+
+
+def _reasons_of_adapters(adapters: Sequence[Adapter]) -> Iterator[str]:
+    if any(not (adapter.root / ADAPTER_CONFIG).is_file() for adapter in adapters):
+        yield "an adapter has no adapter_config.json that PEFT could read"
+    if len({adapter.settings.peft_type for adapter in adapters}) > 1:
+        yield "the adapters are of several methods, and PEFT takes those of one into a model"
+    if any(adapter.weight != 1 for adapter in adapters):
+        yield "an adapter has a weight"

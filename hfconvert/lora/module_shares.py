@@ -11,8 +11,11 @@ from hfconvert.lora.place import GIVE, OTHER, Place, Share, orientation
 from hfconvert.lora.rules import pattern_value
 from hfconvert.lora.terms import Layer
 
-# Methods that change the bias of the module too.
-_BIASED = frozenset({"IA3", "ROAD"})
+# Methods that change the bias of the module too, and those that change nothing else.
+_BIASED = frozenset({"IA3", "ROAD", "GLORA"})
+_BIAS_ONLY = frozenset({"BEFT"})
+# Methods whose shared projections have the size of the largest module that the adapter changes.
+_OF_THE_LARGEST = frozenset({"VERA", "PVERA", "RANDLORA"})
 
 
 def module(place: Place, share: Share) -> None:
@@ -23,12 +26,16 @@ def module(place: Place, share: Share) -> None:
         for name, tensor in place.part.tensors.items()
         if name not in share.used and name.partition(".")[0] in method.parameters
     }
-    if not own or share.problems:
+    dealt = bool(method.whole) and not place.part.tensors
+    if share.problems or not (own or dealt):
         return
     share.used |= own.keys()
     name = place.weight
     if name is None:
         share.problems.append(place.problem("there is no weight to change", why=OTHER, do=GIVE))
+        return
+    if method.whole:
+        share.terms.append((name, place.term("whole", own, shared=place.adapter.shared)))
         return
     if not has_peft():
         share.problems.append(_no_peft(place))
@@ -41,11 +48,20 @@ def module(place: Place, share: Share) -> None:
     term = place.term(
         "module", own, r=r, layer=layer, shared=place.adapter.shared, overrides=overrides
     )
-    bias = place.base.tensor_of(place.module, "bias")
-    changed = [name]
-    if "bias" in layer.parameters and (place.settings.peft_type in _BIASED or "lora_B.bias" in own):
-        changed.append(bias)
-    share.terms += [(target, term) for target in changed]
+    share.terms += [(target, term) for target in _changed(place, share, layer, name)]
+
+
+def _changed(place: Place, share: Share, layer: Layer, weight: str) -> list[str]:
+    """The parameters of the module that its method changes."""
+    method, bias = place.settings.peft_type, place.base.tensor_of(place.module, "bias")
+    has_bias = "bias" in layer.parameters
+    if method in _BIAS_ONLY:
+        if not has_bias:
+            what = f"{method} trains the bias, and the module of the base has none"
+            share.problems.append(place.problem(what, why=OTHER, do=GIVE))
+        return [bias] if has_bias else []
+    trained = method in _BIASED or "lora_B.bias" in place.part.tensors
+    return [weight, bias] if has_bias and trained else [weight]
 
 
 def has_peft() -> bool:
@@ -102,7 +118,7 @@ def _largest(place: Place) -> tuple[int, int] | None:
     shared = place.adapter.shared
     if "vera_A" in shared and "vera_B" in shared:
         return shared["vera_B"].spec.shape[0], shared["vera_A"].spec.shape[1]
-    return place.largest if place.settings.peft_type == "VERA" else None
+    return place.largest if place.settings.peft_type in _OF_THE_LARGEST else None
 
 
 def _rank(place: Place) -> int:

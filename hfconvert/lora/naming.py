@@ -38,7 +38,13 @@ COMPONENTS = (
 )
 _WRAPPERS = ("base_model.model.", "base_model.", "module.", "_orig_mod.", "_fsdp_wrapped_module.")
 _AUXILIARY = ("base_layer", "token_adapter")
+# What stands behind the name of a parameter and is no adapter's name; so are numbers.
+_WITHIN = frozenset(
+    ("weight", "bias", "U_low", "S_low", "V_low", "vector_a", "vector_b", "Xd", "Xu", "X", "zeros")
+)
 _SAVED = re.compile(r"\.modules_to_save\.[^.]+\.")
+# Parameters behind whose names stands a kind of modules.
+_BY_KIND = frozenset({"frod_V", "frod_s_indices", "frod_s_size"})
 # Ends of names that earlier versions of diffusers wrote.
 _DIFFUSERS = (
     (re.compile(r"\.processor\.to_out_lora\."), ".to_out.0.lora."),
@@ -89,7 +95,8 @@ def adapter_names(keys: Iterable[Key]) -> set[str]:
     for key in keys:
         parts = key.parameter.split(".")
         for before, part in pairwise(parts):
-            if before in PARAMETERS and part not in ("weight", "bias"):
+            known = before in _BY_KIND or part in _WITHIN or part.isdigit()
+            if before in PARAMETERS and not known:
                 found.add(part)
     return found
 

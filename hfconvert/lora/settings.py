@@ -116,6 +116,7 @@ def _refused(what: str, reason: str, subject: str) -> Problem:
 _NO_MERGE = {
     "alora_invocation_tokens": "the update acts only behind the invocation tokens (aLoRA)",
     "arrow_config": "the update is routed by the input (Arrow)",
+    "sample_at_inference": "what it adds is drawn at random for every input",
     "layer_replication": "the layers of the base are repeated, and the result has more of them",
 }
 # Initialisers that change the base in a way that the files do not hold.

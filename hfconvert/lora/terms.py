@@ -12,7 +12,7 @@ from typing import Any, Literal
 from hfconvert.lora.settings import Settings
 from hfconvert.tensors.lazy import LazyTensor
 
-Kind = Literal["low-rank", "experts", "added", "rows", "module"]
+Kind = Literal["low-rank", "experts", "added", "rows", "module", "whole"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Term:
     `low-rank`: A [r, in] and B [out, r], for a weight [out, in] or, `transposed`, [in, out]. `experts`: the
     same for a stack, see `Stack`. `added`: `added` times the scale. `rows`: rows `indices` are replaced by
     those of `rows`. `module`: what PEFT makes of the module from `tensors` and `settings`, with the fields
-    `overrides` of its own.
+    `overrides` of its own. `whole`: what it makes of the module in the whole model.
     `parameter` says that PEFT wraps the bare parameter and rounds the update before it adds it.
     """
 

@@ -10,12 +10,14 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from hfconvert.errors import Problem, UserError, source_problem
 from hfconvert.lora.merged import Merged
+from hfconvert.lora.peft_module import probe_within
 from hfconvert.readers.load import Wanted, load
 from hfconvert.tensors.box import Box, Shape
 from hfconvert.tensors.dtype import DType
@@ -45,6 +47,7 @@ class WholeModel:
     nbytes: int  # of the base as stored
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
     _made: list[Any] = field(default_factory=list, repr=False, compare=False)
+    _unmerged: list[Any] = field(default_factory=list, repr=False, compare=False)
 
     def tensor(self, name: str) -> LazyTensor:
         """A tensor of the merged model. UserError (exit 3) where the model cannot be made or lacks it."""
@@ -56,15 +59,24 @@ class WholeModel:
             raise UserError(_problem(self.root, f"the merged model has no tensor {name}"))
         return tensors[name]
 
+    def probe(self, module: str) -> dict[str, Any]:
+        """The parameters of a module by its forward pass in float64, with base and adapters side by side.
+
+        UserError (exit 3) where the model cannot be made.
+        """
+        with self._lock, _told(self.root):
+            if not self._unmerged:
+                self._unmerged.append(_unmerged(self.root, self.adapters))
+            return probe_within(self._unmerged[0], module)
+
     def _merged(self) -> tuple[tempfile.TemporaryDirectory[str], dict[str, LazyTensor]]:
         folder = tempfile.TemporaryDirectory(prefix="hfconvert-merged-")
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with _told(self.root):
                 _merge(self.root, self.adapters, Path(folder.name), native=self.native)
-        except (OSError, ValueError, RuntimeError, TypeError, KeyError, AttributeError) as error:
+        except UserError:
             folder.cleanup()
-            raise UserError(_problem(self.root, _first_line(error))) from error
+            raise
         found = load(Path(folder.name), Wanted())
         return folder, {name: entry.tensor for name, entry in found.checkpoint.items()}
 
@@ -127,8 +139,34 @@ class OfModel:
         return iter(())
 
 
+@contextmanager
+def _told(root: Path) -> Iterator[None]:
+    """Warnings of the libraries are kept quiet, their errors told to the user."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except (OSError, ValueError, RuntimeError, TypeError, KeyError, AttributeError) as error:
+        raise UserError(_problem(root, _first_line(error))) from error
+
+
 def _merge(root: Path, adapters: tuple[Path, ...], folder: Path, *, native: bool) -> None:
     import torch
+
+    model, names = _loaded(root, adapters, "auto" if native else torch.float32)
+    model.merge_and_unload(adapter_names=names).save_pretrained(folder)
+
+
+def _unmerged(root: Path, adapters: tuple[Path, ...]) -> Any:
+    import torch
+
+    model, names = _loaded(root, adapters, torch.float64)
+    model.base_model.set_adapter(names)
+    return model.double().eval()
+
+
+def _loaded(root: Path, adapters: tuple[Path, ...], dtype: Any) -> tuple[Any, list[str]]:
+    """The base with all its adapters beside it, and what these are called."""
     import transformers
     from peft import PeftModel
 
@@ -136,12 +174,12 @@ def _merge(root: Path, adapters: tuple[Path, ...], folder: Path, *, native: bool
     kind = getattr(transformers, (config.architectures or [""])[0], None)
     if kind is None:
         raise ValueError("config.json names no class that the installed transformers has")
-    base = kind.from_pretrained(root, dtype="auto" if native else torch.float32)
+    base = kind.from_pretrained(root, dtype=dtype)
     names = [f"adapter_{number}" for number in range(len(adapters))]
     model: Any = PeftModel.from_pretrained(base, adapters[0], adapter_name=names[0])
     for name, path in zip(names[1:], adapters[1:], strict=True):
         model.load_adapter(path, adapter_name=name)
-    model.merge_and_unload(adapter_names=names).save_pretrained(folder)
+    return model, names
 
 
 def _first_line(error: Exception) -> str:
