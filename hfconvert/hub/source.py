@@ -81,7 +81,7 @@ class Snapshot:
 def pin(client: Client, repo: str, revision: str | None = None) -> Snapshot:
     """Resolve a revision (default: main) once, and list the files of its commit.
 
-    UserError (exit 4) where the repository or revision cannot be read.
+    UserError (exit 4) where the repository or revision cannot be read, or lists a file outside of it.
     """
     asked = revision or "main"
     about = client.about(repo, revision=asked)
@@ -93,6 +93,7 @@ def pin(client: Client, repo: str, revision: str | None = None) -> Snapshot:
         lambda: list(client.api.list_repo_tree(repo, revision=commit, recursive=True)),
     )
     files = {item.path: _recorded(item) for item in tree if isinstance(item, RepoFile)}
+    raise_any(_outside(at_commit, path) for path in files if not _is_inside(path))
     return Snapshot(client, repo, asked, commit, files, facts)
 
 
@@ -149,6 +150,20 @@ def cached_bytes(snapshot: Snapshot, paths: Iterable[str]) -> int:
         if isinstance(found, str) and Path(found).stat().st_size == size:
             total += size
     return total
+
+
+def _is_inside(path: str) -> bool:
+    """Whether the place stays in the folder that it starts in, as every place in a commit of git does."""
+    return "\0" not in path and not {"", ".", ".."} & set(path.split("/"))
+
+
+def _outside(about: About, path: str) -> Problem:
+    return hub_problem(
+        about,
+        f"it lists a file that would lie outside of the repository: {path!r}",
+        why="no commit can hold such a name: what answers is broken, or is not the Hub",
+        do=f"look at what answers at {about.endpoint}; HF_ENDPOINT names another",
+    )
 
 
 def _recorded(item: RepoFile) -> HubFile:

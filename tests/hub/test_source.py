@@ -56,6 +56,17 @@ def test_files_are_recorded_with_size_and_identity(snapshot: Callable[..., Snaps
     assert files["config.json"].identity == "git:9e26dfeeb6e641a33dae4961196235bdb965b21b"
 
 
+@pytest.mark.parametrize("place", ["../x", "a/../../x", "/etc/x", "a//x", "./x", "a\0x"], ids=ascii)
+def test_a_file_outside_of_the_repository_is_refused_before_anything_is_fetched(
+    hub: RunningHub, snapshot: Callable[..., Snapshot], place: str
+) -> None:
+    hub.repo("owner/m", {**FILES, place: "x"})
+    with pytest.raises(UserError) as caught:
+        snapshot()
+    assert caught.value.exit == Exit.HUB
+    assert f"outside of the repository: {place!r}" in str(caught.value)
+
+
 def test_facts_of_the_repository_come_along(
     hub: RunningHub, snapshot: Callable[..., Snapshot]
 ) -> None:
