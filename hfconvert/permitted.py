@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,10 +11,10 @@ from hfconvert.findings import Finding, warning
 from hfconvert.hub.earlier import put_there
 from hfconvert.hub.story import changes_values
 from hfconvert.hub.target import Target, stem_of, superseded
-from hfconvert.machine import available_memory_bytes
 from hfconvert.plan import Plan
 from hfconvert.recipe import Recipe
 from hfconvert.report.sizes import human
+from hfconvert.room import free_bytes, too_little_memory
 
 
 def check_replaced(recipe: Recipe, planned: Plan, target: Target) -> None:
@@ -64,11 +63,6 @@ def choose_disk(recipe: Recipe, planned: Plan, place: Path) -> tuple[bool, tuple
     return True, (warning("publish", str(place.parent), message, hint),)
 
 
-def free_bytes(folder: Path) -> int:
-    """Bytes that the disk of a folder has free."""
-    return shutil.disk_usage(folder).free
-
-
 def _too_little(planned: Plan, free: int, needed: int, place: Path) -> Iterator[Problem]:
     if needed > free:
         yield resource_problem(
@@ -79,13 +73,7 @@ def _too_little(planned: Plan, free: int, needed: int, place: Path) -> Iterator[
             do="free some space, set HF_HOME to a larger disk, or lower output.max_shard_size",
             subject=str(place.parent),
         )
-    memory = available_memory_bytes()
-    if planned.peak_memory_bytes > memory:
-        yield resource_problem(
-            f"the run needs about {human(planned.peak_memory_bytes)} of memory, and {human(memory)} are free",
-            why="a tensor has to be held as a whole, or something else uses the memory",
-            do="run it on a larger machine, or end what uses the memory",
-        )
+    yield from too_little_memory(planned)
 
 
 def _over_its_own(recipe: Recipe, target: Target) -> Problem:

@@ -100,7 +100,7 @@ def _look_back(aim: Aim, *, force: bool) -> tuple[Plan, Judgement, Remembered]:
 
 def _publish_whole(job: _Job, asked: Asked, console: Console) -> Report:
     """Make the whole result, then publish it from there."""
-    source = fetch_source(_pinned(job))
+    source = fetch_source(job.source.pinned(job.recipe))
     planned = make_plan(source.recipe, source.origin)
     asked = replace(asked, recipe=source.recipe, plan=planned)
     report = with_recorded_checks(convert(asked, console), job.place)
@@ -190,14 +190,6 @@ def _publish_adapters(
         )
         console.note(f"publish  {adapter.name} to {target.repo}")
         publish(story.target, make_offer(story, adapter.folder), {}, console.note, force=job.force)
-
-
-def _pinned(job: _Job) -> Recipe:
-    """The recipe at the commit that was looked at."""
-    if job.source.snapshot is None:
-        return job.recipe
-    commit = {"revision": job.source.snapshot.commit}
-    return job.recipe.model_copy(update={"source": job.recipe.source.model_copy(update=commit)})
 
 
 @contextmanager

@@ -11,7 +11,8 @@ from hfconvert.plan import make_plan
 from hfconvert.recipe import Recipe
 from hfconvert.report.model import Report
 from hfconvert.results import output_path
-from hfconvert.sourcing import fetch_source
+from hfconvert.room import check_room
+from hfconvert.sourcing import fetch_source, look_at_source
 
 __all__ = ["ChecksFailedError", "run"]
 
@@ -35,7 +36,18 @@ def run(
 
         return run_and_publish(recipe, recipe.publish, console, allowed, force=force)
     started = time.perf_counter()
-    source = fetch_source(recipe)
+    source = fetch_source(_with_room(recipe))
     planned = make_plan(source.recipe, source.origin)
     output = output_path(source.recipe, planned)
+    check_room(planned, output)
     return convert(Asked(source.recipe, planned, output, allowed, started), console)
+
+
+def _with_room(recipe: Recipe) -> Recipe:
+    """The recipe, its repository at the commit that was looked at: there is room for it. UserError."""
+    if recipe.source.repo is None:
+        return recipe
+    source = look_at_source(recipe)
+    planned = make_plan(source.recipe, source.origin)
+    check_room(planned, output_path(source.recipe, planned))
+    return source.pinned(recipe)

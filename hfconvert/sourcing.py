@@ -23,6 +23,13 @@ class Sourced:
     origin: Origin | None = None
     snapshot: Snapshot | None = None
 
+    def pinned(self, recipe: Recipe) -> Recipe:
+        """The recipe, its repository at the commit that was looked at."""
+        if self.snapshot is None:
+            return recipe
+        at = {"revision": self.snapshot.commit}
+        return recipe.model_copy(update={"source": recipe.source.model_copy(update=at)})
+
 
 def fetch_source(recipe: Recipe) -> Sourced:
     """Everything that is read or copied on local disk, each file as the Hub records it. UserError."""

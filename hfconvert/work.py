@@ -104,6 +104,11 @@ def check_free(output: Path, where: str) -> None:
         raise UserError(_taken(output, taken, where))
 
 
+def beside(output: Path) -> Path:
+    """The work folder for an output."""
+    return output.parent / f".{output.name}.hfconvert"
+
+
 @contextmanager
 def work_folder(output: Path, key: str, where: str) -> Iterator[tuple[Path, Journal]]:
     """The work folder for an output and the plan `key`, locked; resumed where it is of the same plan.
@@ -112,7 +117,7 @@ def work_folder(output: Path, key: str, where: str) -> Iterator[tuple[Path, Jour
     cannot be made or another run holds it.
     """
     output = output.absolute()
-    folder = output.parent / f".{output.name}.hfconvert"
+    folder = beside(output)
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(exist_ok=True)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from hfconvert import room
 from hfconvert.console import Console
 from hfconvert.errors import Exit, UserError
 from hfconvert.inspect.facts import inspect_files
@@ -90,6 +91,17 @@ def test_a_run_equals_that_of_a_local_copy(
                 assert torch.equal(written[key], tensor)
     again = run(recipe, Console(-1))
     assert report_document(again)["status"] == "up-to-date"
+
+
+def test_nothing_is_fetched_to_a_disk_that_is_too_small(
+    hub: RunningHub, repo: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "free_bytes", lambda _: 16_000_000)  # enough for one of the two
+    text = f"{RECIPE}output: {{path: {tmp_path / 'out'}}}\n"
+    with pytest.raises(UserError, match=r"needs 16\.8 MB of disk, and 16\.0 MB are free") as caught:
+        run(parse(text, "recipe.yaml"), Console(-1))
+    assert caught.value.exit == Exit.RESOURCES
+    assert hub.log.sent(r"\.bin") < 1_000_000
 
 
 def test_a_shard_that_the_index_names_and_nobody_uploaded(

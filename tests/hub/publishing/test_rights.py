@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from huggingface_hub import HfApi
 
-from hfconvert import permitted
+from hfconvert import permitted, room
 from tests.hub.loopback.faults import Say
 from tests.hub.loopback.server import RunningHub
 
@@ -156,7 +156,7 @@ def test_too_little_disk(
 def test_too_little_memory(
     hub: RunningHub, repo: Any, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(permitted, "available_memory_bytes", lambda: 1000)
+    monkeypatch.setattr(room, "available_memory_bytes", lambda: 1000)
     assert "of memory, and 1.00 kB are free" in refuse(run, hub, 5)
 
 
