@@ -22,7 +22,7 @@ def _blocks(language: str) -> list[str]:
 
 
 def test_the_example_recipe_is_one(tmp_path: Path) -> None:
-    (example,) = _blocks("yaml")
+    example, _workflow = _blocks("yaml")
     file = tmp_path / "recipe.yaml"
     file.write_text(example)
     recipe = load(file, ())

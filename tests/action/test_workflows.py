@@ -13,6 +13,7 @@ import yaml
 from tests.action.harness import ROOT, Asked, Ran, run_act, small_action
 from tests.written_files import content_of
 
+README = (ROOT / "README.md").read_text()
 COPIED = "OWNER/hfconvert@v1"
 UPLOAD = "actions/upload-artifact@043fb46d1a93c77aae656e7c1c64a875d1fc6a0a"
 STATE = {"a.weight": torch.ones(4, 4), "b": torch.ones(2)}
@@ -65,6 +66,16 @@ def test_a_pushed_recipe_is_converted(tmp_path: Path) -> None:
     assert "recipes/one.yaml" in summary
     assert "recipes/two.yaml" in summary
     assert "hf_secret" not in ran.text
+
+
+def test_the_workflow_of_the_readme_converts_what_was_pushed(tmp_path: Path) -> None:
+    workflow = README.partition("## As a GitHub Action")[2].split("```yaml\n")[1].split("```")[0]
+    files = {"weights/pytorch_model.bin": STATE, "recipe.yaml": recipe("./weights")}
+    ran = run(tmp_path, workflow, files)
+
+    assert len(workflow.splitlines()) <= 10
+    assert ran.result("convert") == "success", ran.text
+    assert ran.outputs("convert", "1")["verified"] == "true"
 
 
 def test_a_pull_request_from_a_fork_gets_its_proof_and_publishes_nothing(tmp_path: Path) -> None:
