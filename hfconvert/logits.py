@@ -91,8 +91,8 @@ def _moved_by_rounding(outcomes: Outcomes) -> Outcomes:
 def _reference(conversion: Conversion, recipe: Recipe) -> tuple[Path | None, str]:
     """What to compare with; or None and the reason why there is nothing or no need."""
     given = recipe.validation.reference
-    if given is not None and given.path is not None:
-        return given.path, ""
+    if given is not None and given.local is not None:
+        return given.local, ""
     if isinstance(recipe.validation.logits, Logits):
         path = recipe.validation.logits.inputs
         if isinstance(path, Path) and path.suffix in _GOLDEN and path.suffix != ".json":

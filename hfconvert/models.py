@@ -38,7 +38,7 @@ def prove_architecture(conversion: Conversion, recipe: Recipe, allowed: Allowed)
             for name, spec in _specs_at(reference, recipe).items()
             if name not in conversion.tied
         }
-        return check_reference(wanted, conversion.specs, str(reference))
+        return check_reference(wanted, conversion.specs, str(recipe.validation.reference))
     if recipe.validation.architecture == "off":
         return skipped("validate.architecture is off")
     model = Model(
@@ -54,9 +54,9 @@ def prove_architecture(conversion: Conversion, recipe: Recipe, allowed: Allowed)
 def reference_folder(recipe: Recipe) -> Path | None:
     """The folder of `validate.reference`, None where there is none or where it is a file of golden logits."""
     reference = recipe.validation.reference
-    if reference is None or reference.path is None or reference.path.is_file():
+    if reference is None or reference.local is None or reference.local.is_file():
         return None
-    return reference.path
+    return reference.local
 
 
 def _specs_at(reference: Path, recipe: Recipe) -> dict[str, TensorSpec]:

@@ -163,13 +163,11 @@ def make_plan(recipe: Recipe, origin: Origin | None = None) -> Plan:
     )
     ties = tuple(tie for tie in decided.ties if tie.dropped not in merged.merges.untied)
     written, said = written_config(known, casts.checkpoint)
-    given = recipe.validation.reference
-    matched = (
-        given
-        and given.path
-        and match_reference(
-            given.path, casts.checkpoint, ties, recipe.position("validate", "reference")
-        )
+    matched = match_reference(
+        recipe.validation.reference,
+        casts.checkpoint,
+        ties,
+        recipe.position("validate", "reference"),
     )
     shards, texts, oversize = shard_files(
         casts.checkpoint,
@@ -278,7 +276,7 @@ def _unreadable(checkpoint: Checkpoint) -> Iterator[Problem]:
 def _assets(recipe: Recipe, found: Found, *, alone: bool) -> Assets:
     given = recipe.source.assets_from
     where = recipe.position("source", "assets_from")
-    other = AssetFolder(path=given.path, where=where) if given and given.path else None
+    other = AssetFolder(path=given.local, where=where) if given and given.local else None
     weights = [file.source.name for file in found.files]
     file = Path(recipe.document.name)
     return gather(found.root, weights, alone=alone, other=other, recipe=file)

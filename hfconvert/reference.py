@@ -7,7 +7,6 @@ written against a repository that exists; the `architecture` check is what fails
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from hfconvert.decide import Tie
 from hfconvert.errors import Problem, UserError, recipe_problem
@@ -15,6 +14,7 @@ from hfconvert.findings import Finding, info, warning
 from hfconvert.keymap.fold import listed
 from hfconvert.keymap.suggest import suggest
 from hfconvert.readers.load import Wanted, load
+from hfconvert.recipe import Location
 from hfconvert.tensors.box import Shape
 from hfconvert.tensors.checkpoint import Checkpoint
 
@@ -22,15 +22,15 @@ MOST_LINES = 24  # suggested lines that a message holds
 
 
 def match_reference(
-    reference: Path, checkpoint: Checkpoint, ties: Iterable[Tie], where: str
+    reference: Location | None, checkpoint: Checkpoint, ties: Iterable[Tie], where: str
 ) -> Finding | None:
     """That names and shapes are those of the reference, or the difference with suggested steps as its hint.
 
-    None where the reference is a file of golden logits. A name that is written once because it is a tie may
-    be there or not. UserError (exit 2) where the reference cannot be read.
+    None where there is no reference, or where it is a file of golden logits. A name that is written once
+    because it is a tie may be there or not. UserError (exit 2) where the reference cannot be read.
     """
-    wanted = _shapes(reference, where)
-    if wanted is None:
+    wanted = _shapes(reference, where) if reference else None
+    if reference is None or wanted is None:
         return None
     found = {name: entry.tensor.spec.shape for name, entry in checkpoint.items()}
     tied = {name for tie in ties for name in (tie.kept, tie.dropped)}
@@ -41,12 +41,14 @@ def match_reference(
     return info("names", where, f"all {len(theirs)} names and shapes are those of {reference}")
 
 
-def _shapes(reference: Path, where: str) -> dict[str, Shape] | None:
+def _shapes(reference: Location, where: str) -> dict[str, Shape] | None:
     """Names and shapes of the reference; None for golden logits, which hold `logits` or are no weights."""
-    if reference.suffix in (".npz", ".json"):
+    place = reference.local
+    if place is None or place.suffix in (".npz", ".json"):
         return None
+    wanted = Wanted(remote=reference.remote, where_files=where, where_weights=where)
     try:
-        held = load(reference, Wanted(where_files=where, where_weights=where)).checkpoint
+        held = load(place, wanted).checkpoint
     except UserError as error:
         raise UserError(*(_unreadable(one, reference, where) for one in error.problems)) from error
     if {"input_ids", "logits"} <= held.keys():
@@ -55,7 +57,7 @@ def _shapes(reference: Path, where: str) -> dict[str, Shape] | None:
 
 
 def _difference(
-    reference: Path, ours: Mapping[str, Shape], theirs: Mapping[str, Shape], where: str
+    reference: Location, ours: Mapping[str, Shape], theirs: Mapping[str, Shape], where: str
 ) -> Finding:
     here = [name for name in ours if name not in theirs]
     there = [name for name in theirs if name not in ours]
@@ -81,7 +83,7 @@ def _advice(lines: list[str]) -> str:
     return f"add to key_map what is right of these steps:\n{text}"
 
 
-def _unreadable(problem: Problem, reference: Path, where: str) -> Problem:
+def _unreadable(problem: Problem, reference: Location, where: str) -> Problem:
     return recipe_problem(
         f"the reference {reference} cannot be read: {problem.what}",
         why=problem.why,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +34,7 @@ class Sourced:
 
 def fetch_source(recipe: Recipe) -> Sourced:
     """Everything that is read or copied on local disk, each file as the Hub records it. UserError."""
-    recipe = _with_adapters(recipe)
+    recipe = _with_others(recipe, _whole)
     if recipe.source.repo is None:
         return Sourced(recipe)
     from hfconvert.hub.checkout import check_out  # noqa: PLC0415 - huggingface_hub, where it is needed
@@ -45,7 +46,7 @@ def fetch_source(recipe: Recipe) -> Sourced:
 
 def look_at_source(recipe: Recipe) -> Sourced:
     """Small files on local disk, weights to be read by ranges: enough for a plan. UserError."""
-    recipe = _with_adapters(recipe)
+    recipe = _with_others(recipe, _by_ranges)
     if recipe.source.repo is None:
         return Sourced(recipe)
     from hfconvert.hub.checkout import look_into  # noqa: PLC0415 - huggingface_hub, where it is needed
@@ -53,6 +54,43 @@ def look_at_source(recipe: Recipe) -> Sourced:
     snapshot = _pinned(recipe)
     checkout = look_into(snapshot, _asked(recipe))
     return Sourced(_at(recipe, checkout.root), checkout.origin, snapshot)
+
+
+def _with_others(recipe: Recipe, reference: Callable[[Location], Location]) -> Recipe:
+    """The recipe, with what it names beside its source looked at too: adapters, assets, the reference."""
+    recipe = _with_adapters(recipe)
+    assets, compared = recipe.source.assets_from, recipe.validation.reference
+    if assets is not None and assets.local is None:
+        at = {"assets_from": _assets(assets)}
+        recipe = recipe.model_copy(update={"source": recipe.source.model_copy(update=at)})
+    if compared is not None and compared.local is None:
+        at = {"reference": reference(compared)}
+        recipe = recipe.model_copy(update={"validation": recipe.validation.model_copy(update=at)})
+    return recipe
+
+
+def _assets(location: Location) -> Location:
+    from hfconvert.hub.checkout import side_folder  # noqa: PLC0415 - huggingface_hub
+
+    snapshot = _snapshot(location.repo or "", location.revision)
+    return replace(location, revision=snapshot.commit, here=side_folder(snapshot))
+
+
+def _whole(location: Location) -> Location:
+    from hfconvert.hub.checkout import Asked, check_out  # noqa: PLC0415 - huggingface_hub
+
+    snapshot = _snapshot(location.repo or "", location.revision)
+    root = check_out(snapshot, Asked(where="validate.reference")).root
+    return replace(location, revision=snapshot.commit, here=root)
+
+
+def _by_ranges(location: Location) -> Location:
+    from hfconvert.hub.checkout import Asked, look_into  # noqa: PLC0415 - huggingface_hub
+
+    snapshot = _snapshot(location.repo or "", location.revision)
+    checkout = look_into(snapshot, Asked(where="validate.reference"))
+    remote = checkout.origin.remote
+    return replace(location, revision=snapshot.commit, here=checkout.root, remote=remote)
 
 
 def _with_adapters(recipe: Recipe) -> Recipe:

@@ -71,6 +71,12 @@ def look_into(snapshot: Snapshot, asked: Asked) -> Checkout:
     return Checkout(root, _origin(snapshot, findings, missing, known=known, remote=remote))
 
 
+def side_folder(snapshot: Snapshot) -> Path:
+    """Fetch everything that is no weight; the local folder that holds it. UserError as above."""
+    root, _ = _small_files(snapshot, Asked())
+    return root
+
+
 def list_repository(snapshot: Snapshot) -> tuple[Path, tuple[SourceFile, ...]]:
     """Every file: small ones fetched to the folder that is returned, the others to be read by ranges."""
     small = [path for path, file in snapshot.files.items() if _is_small(file)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from hfconvert.errors import UserError, recipe_problem
 from hfconvert.recipe.faults import RefusedError, shown
 from hfconvert.recipe.model import Shape, Text, holds_placeholder, recipe_folder
 from hfconvert.recipe.scalars import as_written
+from hfconvert.tensors.source import SourceFile
 
 # Source of the rules: `validate_repo_id` of huggingface_hub.
 _REPO = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)?\Z")
@@ -23,12 +25,21 @@ _MOST_LETTERS = 96
 class Location:
     """`path`, or `repo` with the revision written behind `@`, if any; exactly one of the two.
 
-    Before `substitute` has filled in a `${...}`, `repo` is the text as it was written.
+    Before `substitute` has filled in a `${...}`, `repo` is the text as it was written. Once a repository was
+    looked at, `revision` is its commit, `here` the folder that stands for it on this disk, and `remote` holds
+    those of its files that are read by ranges.
     """
 
     path: Path | None = None
     repo: str | None = None
     revision: str | None = None
+    here: Path | None = field(default=None, compare=False)
+    remote: Mapping[str, SourceFile] = field(default_factory=dict, compare=False)
+
+    @property
+    def local(self) -> Path | None:
+        """Where it lies on this disk; None for a repository that nobody looked at yet."""
+        return self.here or self.path
 
     def __str__(self) -> str:
         if self.path is not None:

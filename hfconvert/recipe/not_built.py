@@ -31,16 +31,6 @@ _FIELDS = (
         ("auto", "torch", "safetensors", "lightning", "ranks"),
     ),
     _Gap(("source", "checkpoint"), lambda r: r.source.checkpoint, "choosing a checkpoint"),
-    _Gap(
-        ("source", "assets_from"),
-        lambda r: r.source.assets_from and r.source.assets_from.repo,
-        "assets of a repository",
-    ),
-    _Gap(
-        ("validate", "reference"),
-        lambda r: r.validation.reference and r.validation.reference.repo,
-        "comparing to a repository",
-    ),
 )
 
 

@@ -38,7 +38,6 @@ validate: {tensors: off, architecture: off, logits: off}
 @pytest.mark.parametrize(
     ("lines", "column", "what"),
     [
-        ("validate: {reference: a/b}", 12, "comparing to a repository"),
         ("key_map: [{drop: ['${adapter.x}']}]", 19, "filling in `${adapter.x}`"),
         ("output: {path: '${config.x}'}", 10, "filling in `${config.x}`"),
     ],
@@ -54,7 +53,6 @@ def test_what_does_not_is_said_at_its_place(
     [
         ("path: x, format: nemo", 19, "this format"),
         ("path: x, checkpoint: 5", 19, "choosing a checkpoint"),
-        ("path: x, assets_from: a/b", 19, "assets of a repository"),
     ],
 )
 def test_sources_that_cannot_be_read_yet(
@@ -75,20 +73,20 @@ def test_every_field_is_built_or_listed() -> None:
             ("source", name)
             for name in ("path", "repo", "revision", "subfolder", "files", "weights", "ranks")
         ),
-        *(("source", name) for name in ("on_duplicate", "refuse_dangerous")),
+        *(("source", name) for name in ("on_duplicate", "refuse_dangerous", "assets_from")),
         *(("output", name) for name in ("path", "max_shard_size", "filename", "disk")),
         *(
             ("validate", name)
-            for name in ("tensors", "architecture", "logits", "trust_remote_code")
+            for name in ("tensors", "architecture", "logits", "reference", "trust_remote_code")
         ),
     }
     assert listed - fields <= {("dtype",), ("lora",)}
 
 
 def test_everything_is_said_at_once_and_overrides_are_named(read: Callable[..., Recipe]) -> None:
-    recipe = read("output: {path: '${config.x}'}\n", "validate.reference=a/b")
+    recipe = read("output: {path: '${config.x}'}\n", "source.checkpoint=5")
     assert [subject for subject, _ in gaps(recipe)] == [
-        "--set validate.reference",
+        "--set source.checkpoint",
         "recipe.yaml:3:10",
     ]
 
