@@ -80,11 +80,10 @@ def match(adapter: Adapter, base: Base, peft_version: str | None = None) -> Matc
         place = Place(part, module, adapter, base, peft_version, largest)
         collected.take(base.owner_of(module), share_of(place))
     renames = [rename for _, rename in names.values()]
-    targeted = _targeted(adapter, base, renames, _own_names(base))
-    absent = [module for module in targeted if module not in collected.seen]
-    if absent and classed.hold(collected.seen):
+    targeted = _targeted(adapter, base, renames, ((one, one) for one in base.modules))
+    if (others or set(targeted) - collected.seen) and classed.hold(collected.seen):
         targeted = _targeted(adapter, base, renames, classed.names.items())
-        absent = [module for module in targeted if module not in collected.seen]
+    absent = [module for module in targeted if module not in collected.seen]
     problems = [
         *_unused(lost, adapter, base),
         *_without_tensors(absent, adapter),
@@ -168,10 +167,6 @@ def _is_new(part: Part, adapter: Adapter) -> bool:
 
 def _is_lost(part: Part, names: Mapping[str, object], adapter: Adapter) -> bool:
     return part.module not in names and not _is_new(part, adapter)
-
-
-def _own_names(base: Base) -> Iterator[tuple[str, str]]:
-    return ((module, module) for module in base.modules)
 
 
 def _targeted(

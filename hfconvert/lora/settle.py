@@ -8,6 +8,7 @@ from typing import Literal
 
 from hfconvert.errors import Problem, raise_any, recipe_problem
 from hfconvert.findings import Finding, info, warning
+from hfconvert.keymap.fold import listed
 from hfconvert.lora.base import Base
 from hfconvert.lora.match import Matched
 from hfconvert.lora.place import Replacement
@@ -50,10 +51,12 @@ def settle(
     UserError (exit 2) where a tie would have to be undone and the recipe says that this is an error.
     """
     states = dict(_states(base, found))
+    stay: dict[str, str] = {}
     untied, findings, problems = [], list(_said_of_replacements(base, states)), []
     for dropped, kept in base.ties.items():
         if _stays(kept, dropped, states):
             findings += _follow(kept, dropped, states)
+            stay[dropped] = kept
         elif on_tie == "error":
             problems.append(_tied(kept, dropped, where("lora", "on_tie")))
         else:
@@ -61,6 +64,12 @@ def settle(
             untied.append(dropped)
             findings.append(_said_untied(kept, dropped))
     raise_any(problems)
+    if untied and stay:
+        states |= {
+            name: states.get(kept) or _copy(base, kept, states) for name, kept in stay.items()
+        }
+        untied += stay
+        findings.append(_said_of_others(stay))
     return Settled(states, tuple(untied), tuple(findings))
 
 
@@ -135,6 +144,14 @@ def _tied(kept: str, dropped: str, subject: str) -> Problem:
 def _said_untied(kept: str, dropped: str) -> Finding:
     message = f"no longer tied to {kept}: the adapter changes one end only; both are written"
     return info("lora", dropped, message, "tie_word_embeddings is false now")
+
+
+def _said_of_others(stay: Mapping[str, str]) -> Finding:
+    """The configuration has one switch for all the ties of a model."""
+    message = f"{len(stay)} other names that are tied are written too: {listed(stay)}"
+    return info(
+        "lora", "", message, "loaders tie nothing of a model whose tie_word_embeddings is false"
+    )
 
 
 def _said_of_replacements(base: Base, states: Mapping[str, State]) -> Iterator[Finding]:

@@ -43,7 +43,7 @@ def of_transformers(family: FamilyOptions, values: Values, where: Where) -> Step
 
     def step(checkpoint: Checkpoint) -> Applied:
         tensors = {name: list(entry.tensor.spec.shape) for name, entry in checkpoint.items()}
-        answered = _asked({"config": dict(values.config), "tensors": tensors, "to": to})
+        answered = ask({"config": dict(values.config), "tensors": tensors, "to": to})
         if "error" in answered:
             raise UserError(_no_answer(str(answered["error"]), where()))
         label = f"{family.name} {to}"
@@ -111,7 +111,12 @@ def _sources(recipe: list[Any]) -> list[str]:
     return [name for part in parts for name in _sources(part)]
 
 
-def _asked(request: Mapping[str, Any]) -> dict[str, Any]:
+def missing() -> list[str]:
+    """Which of the libraries that know the names are not installed; imports none of them."""
+    return [name for name in _NEEDED if name not in sys.modules and not find_spec(name)]
+
+
+def ask(request: Mapping[str, Any]) -> dict[str, Any]:
     """The answer of `transformers_names`: here where torch is loaded anyway, else of a child."""
     if "torch" in sys.modules:
         from hfconvert.keymap.families.transformers_names import answer  # noqa: PLC0415 - torch
@@ -152,9 +157,9 @@ def _wrong(family: FamilyOptions, values: Values, where: Where) -> list[Problem]
         why = "transformers registers what it renames by model"
         do = "put the configuration beside the weights, or name source.assets_from"
         problems.append(recipe_problem(what, why=why, do=do, subject=where()))
-    missing = [name for name in _NEEDED if name not in sys.modules and not find_spec(name)]
-    if missing:
-        what = f"`{family.name}` needs {' and '.join(missing)}"
+    absent = missing()
+    if absent:
+        what = f"`{family.name}` needs {' and '.join(absent)}"
         why = "it asks the installed transformers what it renamed"
         do = "pip install 'hfconvert[models]', or write the steps out"
         problems.append(recipe_problem(what, why=why, do=do, subject=where()))

@@ -131,8 +131,8 @@ def test_a_process_of_its_own_answers_alike(tmp_path: Path) -> None:
     }
     script = (
         "import json, sys\n"
-        "from hfconvert.keymap.families.registry import _asked\n"
-        "answered = _asked(json.load(sys.stdin))\n"
+        "from hfconvert.keymap.families.registry import ask\n"
+        "answered = ask(json.load(sys.stdin))\n"
         "assert 'torch' not in sys.modules\n"
         "print(json.dumps(answered))\n"
     )

@@ -1,0 +1,68 @@
+"""What the class of the base calls the modules of its files, where files have older names than the class.
+
+transformers renames modules in memory and keeps the names in files, so that an adapter may name modules that
+no file has. Its own registry tells them, asked in a process of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from hfconvert.findings import Finding, info
+from hfconvert.keymap.families.registry import ask, missing
+from hfconvert.lora.base import Base
+from hfconvert.lora.renames import find_names
+
+_SHOWN = 3
+
+
+@dataclass
+class ClassNames:
+    """The modules of a base by the names of its class; asked for once, and only when they are needed."""
+
+    base: Base
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """Modules as the class calls them, to the modules of the files that are the same, weight for weight.
+
+        Modules that lie in the files in pieces, or together with others, are left out. Empty where the
+        configuration names no class, and where transformers is not installed or does not know it.
+        """
+        base = self.base
+        if missing() or not (base.config.get("model_type") and base.config.get("architectures")):
+            return {}
+        tensors = {name: list(base.shape(name)) for name in (*base.checkpoint, *base.ties)}
+        answered = ask({"config": dict(base.config), "tensors": tensors, "to": "v5"})
+        return dict(_whole(answered.get("tensors", {})))
+
+    def of(self, lost: Iterable[str]) -> dict[str, str]:
+        """Of modules that no file has by their names, those of the class, with their names in the files."""
+        modules = list(lost)
+        found = find_names(modules, self.names.__contains__) if modules else {}
+        return {module: self.names[name] for module, (name, _) in found.items()}
+
+    def hold(self, modules: Iterable[str]) -> bool:
+        """Whether the class is known and these modules of the files are all modules of it, and no pieces."""
+        return bool(self.names) and set(modules) <= set(self.names.values())
+
+
+def said_of_class_names(found: Mapping[str, str], adapter: str) -> Iterator[Finding]:
+    """That modules of an adapter were found by the names of the class."""
+    if found:
+        pairs = [f"`{name}` -> `{other}`" for name, other in found.items()][:_SHOWN]
+        rest = " and others" if len(found) > _SHOWN else ""
+        message = f"{len(found)} modules have other names in the files of the base, by transformers itself"
+        yield info("lora", adapter, f"{message}: {', '.join(pairs)}{rest}")
+
+
+def _whole(recipes: Mapping[str, Iterable[Any]]) -> Iterator[tuple[str, str]]:
+    for name, (kind, *rest) in recipes.items():
+        module, _, parameter = name.rpartition(".")
+        if kind == "source":
+            other, _, stored = str(rest[0]).rpartition(".")
+            if stored == parameter == "weight":
+                yield module, other
