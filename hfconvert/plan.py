@@ -16,7 +16,7 @@ from hfconvert.decide import Tie, decide, lost_ties
 from hfconvert.digest import Identity, digest_of
 from hfconvert.dtypes.rules import cast
 from hfconvert.errors import Problem, raise_any
-from hfconvert.findings import Finding, info
+from hfconvert.findings import Finding, info, warning
 from hfconvert.keymap.apply import apply
 from hfconvert.keymap.coverage import check_coverage
 from hfconvert.keymap.families.resolve import Values, canonical, family_config
@@ -189,6 +189,7 @@ def make_plan(recipe: Recipe, origin: Origin | None = None) -> Plan:
         *assets.findings,
         *(configured.findings if configured else ()),
         *_missing(assets, found),
+        *_kept_whole(recipe),
     )
     return Plan(
         canonical=_canonical(recipe, values),
@@ -289,6 +290,17 @@ def _missing(assets: Assets, found: Found) -> Iterator[Finding]:
         lightning=found.format == "lightning",
         tensors=found.checkpoint,
     )
+
+
+def _kept_whole(recipe: Recipe) -> Iterator[Finding]:
+    """A warning where the recipe wants a bounded disk and nothing takes the shards from it."""
+    if recipe.output.disk == "bounded" and recipe.publish is None:
+        yield warning(
+            "output",
+            recipe.position("output", "disk"),
+            "nothing is published, so every shard stays on this disk",
+            "a bounded disk needs publish, and no --no-publish",
+        )
 
 
 def _stem(recipe: Recipe, found: Found, config: Mapping[str, Any] | None) -> str:

@@ -96,6 +96,16 @@ def test_the_report_says_what_was_written(convert: Convert, tmp_path: Path) -> N
     assert all(torch.equal(read[name], STATE[name]) for name in STATE)
 
 
+def test_a_bounded_disk_is_none_where_nothing_takes_the_shards(
+    convert: Convert, tmp_path: Path
+) -> None:
+    report = convert(output={"path": str(tmp_path / "out"), "disk": "bounded"})
+    (finding,) = (one for one in report.findings if one.check == "output")
+    assert finding.level == "warning"
+    assert "every shard stays on this disk" in finding.message
+    assert (tmp_path / "out" / "model.safetensors").is_file()
+
+
 def test_the_record_knows_digest_report_and_sources(
     convert: Convert, tmp_path: Path, source: Path
 ) -> None:
