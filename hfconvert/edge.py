@@ -28,6 +28,8 @@ def guarded(command: Callable[[], int]) -> int:
     """The exit code of a whole command; what it does not answer itself is an interruption, or a bug."""
     open_streams()
     signal.signal(signal.SIGTERM, _interrupted)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # under nohup it is ignored, and stays so
+        signal.signal(signal.SIGHUP, _interrupted)
     gc.set_threshold(200_000)  # a plan is many small values that live until the end
     try:
         code = command()

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +86,10 @@ def test_a_disk_that_another_fills_meanwhile(
     scene.check_nothing_is_half_made()
 
 
-@pytest.mark.parametrize("signal", ["SIGTERM", "SIGINT"])
-@pytest.mark.parametrize("share", [0, 20, 50, 80, 90])
+@pytest.mark.parametrize(
+    ("signal", "share"),
+    [*product(["SIGTERM", "SIGINT"], [0, 20, 50, 80, 90]), ("SIGHUP", 50)],
+)
 def test_a_signal_keeps_what_is_complete(
     victims: Start, scene: Scene, signal: str, share: int
 ) -> None:
