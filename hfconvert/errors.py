@@ -34,7 +34,7 @@ class Exit(IntEnum):
     RESOURCES = 5  # not enough disk or memory
     BULK = 6  # some repositories of a bulk run failed
     BUG = 70  # a bug of hfconvert
-    INTERRUPTED = 130  # SIGINT or SIGTERM
+    INTERRUPTED = 130  # SIGINT, SIGTERM or SIGHUP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
