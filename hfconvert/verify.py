@@ -7,7 +7,7 @@ With a recipe, the source side is what the recipe plans; without one, the maps t
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
@@ -22,7 +22,7 @@ from hfconvert.checks.values import check_found_names, check_found_values
 from hfconvert.configure import torch_name
 from hfconvert.console import Console
 from hfconvert.decide import Tie
-from hfconvert.errors import UserError, raise_any
+from hfconvert.errors import Exit, UserError, raise_any
 from hfconvert.findings import Finding, info
 from hfconvert.machine import peak_memory_bytes, versions
 from hfconvert.models import Allowed
@@ -30,9 +30,9 @@ from hfconvert.readers.config import DTYPE
 from hfconvert.readers.layout import find_layouts
 from hfconvert.readers.load import Wanted
 from hfconvert.recipe import Location, Recipe, parse_location
-from hfconvert.report.model import Report
+from hfconvert.report.model import Paired, Report
 from hfconvert.sides import Side, open_found, open_source
-from hfconvert.sourcing import fetch_location
+from hfconvert.sourcing import Place, fetch_location
 from hfconvert.tensors.unreadable import Unreadable
 from hfconvert.verify_model import check_model
 
@@ -46,9 +46,7 @@ class Proof:
     checks: tuple[Check, ...]
     findings: tuple[Finding, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)  # of libraries in other processes
-    pairs: Mapping[str, str] = field(
-        default_factory=dict
-    )  # the candidate's names, and the source's
+    pairs: Mapping[str, str] = field(default_factory=dict)  # the candidate's names, the source's
 
 
 def verify(
@@ -65,18 +63,26 @@ def verify(
     """
     started = time.perf_counter()
     ours_at = parse_location(source, subject="SOURCE")
-    theirs_at = fetch_location(parse_location(candidate, subject="CANDIDATE"))
+    theirs_at = parse_location(candidate, subject="CANDIDATE")
+    if theirs_at.path is not None and not theirs_at.path.exists():
+        open_found(Place(theirs_at.path))  # raises: there is nothing
     ours = open_source(ours_at, recipe)
     raise_any(tensor.problem for tensor in ours.tensors.values() if isinstance(tensor, Unreadable))
-    if not theirs_at.path.exists():
-        open_found(theirs_at)  # raises: there is nothing
     try:
-        theirs = open_found(theirs_at, Wanted(compare_twin=False))
+        theirs = open_found(fetch_location(theirs_at), Wanted(compare_twin=False))
     except UserError as error:
-        return _report(ours, {"path": candidate}, started, _unusable(error))
+        if error.exit > Exit.SOURCE:  # the Hub or this machine: nothing is said of the candidate
+            raise
+        return _report(ours, _unopened(theirs_at), started, _unusable(error))
     proof = _compare(ours, theirs, recipe, console, allowed)
     said = (*ours.findings, *theirs.findings, *proof.findings)
-    return _report(ours, theirs.document(), started, replace(proof, findings=said))
+    report = _report(ours, theirs.document(), started, replace(proof, findings=said))
+    return replace(report, paired=tuple(_paired(ours, theirs, proof.pairs)))
+
+
+def _paired(ours: Side, theirs: Side, pairs: Mapping[str, str]) -> Iterator[Paired]:
+    for name, origin in pairs.items():
+        yield Paired(name, theirs.tensors[name].spec, origin, ours.tensors[origin].spec)
 
 
 def _unopened(candidate: Location) -> dict[str, Any]:
@@ -127,6 +133,7 @@ def _compare(
         (*done, *model.checks),
         (*weights.findings, *filed, *model.findings),
         model.versions,
+        weights.pairs,
     )
 
 

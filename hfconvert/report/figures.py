@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from hfconvert.report.sizes import human
+
 
 def figures(measured: Mapping[str, Any]) -> Iterator[str]:
     """The figures of a check: numbers, and counts by kind of module and dtype on both sides."""
@@ -14,7 +16,9 @@ def figures(measured: Mapping[str, Any]) -> Iterator[str]:
             old, new = _counts(before.get(kind, {})), _counts(after.get(kind, {}))
             yield f"{kind} {old}" if old == new else f"{kind} {old} -> {new}"
     for name, value in measured.items():
-        if not isinstance(value, dict):
+        if isinstance(value, int) and name.endswith("_bytes"):
+            yield f"{name.removesuffix('_bytes')} {human(value)}"
+        elif not isinstance(value, dict):
             yield f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 from hfconvert.checks.result import Check
 from hfconvert.findings import Finding
 from hfconvert.plan import Plan
+from hfconvert.tensors.lazy import TensorSpec
 
 Status = Literal["converted", "up-to-date", "planned", "skipped", "verified", "failed"]
 
@@ -29,12 +30,21 @@ class Opening(NamedTuple):
     after: float
 
 
+class Paired(NamedTuple):
+    """A tensor of a candidate, and the one of the source that it was compared with."""
+
+    name: str
+    spec: TensorSpec
+    origin: str
+    before: TensorSpec
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """What a run did, what it wrote, what was checked and found. `plan` is None where none came about.
 
     `source`, `candidate` and `pickles` are those of a verification, which has no plan; as the document holds
-    them. `comment` is the one that brought it to a pull request.
+    them. `paired` are its tensors, for the page. `comment` is the one that brought it to a pull request.
     """
 
     status: Status
@@ -53,3 +63,4 @@ class Report:
     source: Mapping[str, Any] | None = None
     candidate: Mapping[str, Any] | None = None
     pickles: Sequence[Mapping[str, Any]] = ()
+    paired: Sequence[Paired] = ()

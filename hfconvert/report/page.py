@@ -16,10 +16,11 @@ from hfconvert.report.documents import report_document
 from hfconvert.report.figures import figures
 from hfconvert.report.model import Report
 from hfconvert.report.plots import Bar, Row, bars, curve
-from hfconvert.report.sizes import counted, human
+from hfconvert.report.sizes import human
+from hfconvert.report.story import story
+from hfconvert.tensors.lazy import TensorSpec
 
 MOST_TENSORS = 5000  # rows of the table; a browser searches more than that slowly
-_LEVELS = ("error", "warning", "info")
 _WORDS = {"pass": "passed", "fail": "failed", "skipped": "skipped"}
 
 
@@ -52,16 +53,20 @@ def document_page(document: Mapping[str, Any], tensors: Sequence[TensorRow] = ()
     return _ENVIRONMENT.get_template("page.html.jinja").render(
         title=_title(document),
         status=document["status"],
-        story=list(_story(document)),
+        story=list(story(document)),
         tiles=list(_tiles(document)),
-        checks=[_check(one) for one in document["checks"]],
+        checks=[_check(one) for one in sorted(document["checks"], key=_is_whole)],
         plots=list(_plots(document)),
+        errors=[one for one in document["findings"] if one["level"] == "error"],
         findings=[
-            (level, [one for one in document["findings"] if one["level"] == level])
-            for level in _LEVELS
+            (level, found)
+            for level in ("warning", "info")
+            if (found := [one for one in document["findings"] if one["level"] == level])
         ],
         files=[(one["file"], human(one["size"]), one["sha256"]) for one in document["outputs"]],
         tensors=tensors[:MOST_TENSORS],
+        origins=any(row.origin for row in tensors),
+        steps=any(row.steps for row in tensors),
         tensors_beyond=max(0, len(tensors) - MOST_TENSORS),
         dropped=document["dropped"],
         ties=document["ties"],
@@ -85,37 +90,6 @@ def _last(place: object) -> str:
     return "/".join(str(place).rstrip("/").split("/")[-2:])
 
 
-def _story(document: Mapping[str, Any]) -> Iterator[str]:
-    """What happened, in a few sentences."""
-    checks = document["checks"]
-    failed = [one["name"] for one in checks if one["status"] == "fail"]
-    passed = [one["name"] for one in checks if one["status"] == "pass"]
-    totals = document["totals"]
-    if totals:
-        before, after = totals["source"], totals["result"]
-        yield (
-            f"{counted(before['tensors'], 'tensor')} of {human(before['bytes'])} became "
-            f"{counted(after['tensors'], 'tensor')} of {human(after['bytes'])}."
-        )
-    if failed:
-        yield (
-            f"Failed: {', '.join(failed)}. Nothing was handed over."
-            if totals
-            else (f"Failed: {', '.join(failed)}. The two are not the same.")
-        )
-    elif passed:
-        yield f"Every check that could be made passed: {', '.join(passed)}."
-    yield from (
-        f"Not done: {one['name']} ({one['detail']})."
-        for one in checks
-        if one["status"] == "skipped"
-    )
-    dangerous = sum(len(one["dangerous"]) for one in document["pickle"])
-    if document["pickle"]:
-        said = f"{dangerous} dangerous imports" if dangerous else "no dangerous import"
-        yield f"{counted(len(document['pickle']), 'pickle')} read without running any of it: {said}."
-
-
 def _tiles(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     totals = document["totals"]
     if totals:
@@ -129,14 +103,19 @@ def _tiles(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield human(document["peak_memory_bytes"]), "peak memory"
 
 
+def _is_whole(check: Mapping[str, Any]) -> bool:
+    """Whether a check did not fail: those that did come first."""
+    return bool(check["status"] != "fail")
+
+
 def _check(check: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": check["name"],
         "status": check["status"],
         "word": _WORDS[check["status"]],
         "detail": check["detail"],
-        "figures": list(figures(check["measured"])),
-        "limits": [f"{name} {value}" for name, value in check["limit"].items()],
+        "figures": [one.replace("_", " ") for one in figures(check["measured"])],
+        "limits": [f"{name.replace('_', ' ')} {value}" for name, value in check["limit"].items()],
     }
 
 
@@ -157,24 +136,23 @@ def _plots(document: Mapping[str, Any]) -> Iterator[Plot]:
             )
         lost = check["measured"].get("lost_by_rounding")
         if lost:
-            yield _rounding(lost)
+            yield _rounding(lost, document["checks"])
 
 
 def _sizes(totals: Mapping[str, Any]) -> Plot:
     codes = list(dict.fromkeys((*totals["source"]["by_dtype"], *totals["result"]["by_dtype"])))
-    rows = []
+    rows, said = [], []
     for side, label in (("source", "before"), ("result", "after")):
+        amounts = totals[side]["by_dtype"]
         parts = [
             Bar(amount["bytes"], codes.index(code) % 6, f"{code}: {human(amount['bytes'])}")
-            for code, amount in totals[side]["by_dtype"].items()
+            for code, amount in amounts.items()
         ]
-        rows.append(Row(label, parts, human(totals[side]["bytes"])))
-    said = ", ".join(
-        f"{code} {human(totals['source']['by_dtype'].get(code, {}).get('bytes', 0))} to "
-        f"{human(totals['result']['by_dtype'].get(code, {}).get('bytes', 0))}"
-        for code in codes
-    )
-    return Plot("Sizes by dtype", bars(rows, "bytes before and after, by dtype"), said)
+        alone = f" {next(iter(amounts))}" if len(amounts) == 1 else ""
+        rows.append(Row(label, parts, f"{human(totals[side]['bytes'])}{alone}"))
+        each = ", ".join(f"{code} {human(amount['bytes'])}" for code, amount in amounts.items())
+        said.append(f"{label} {each or 'nothing'}")
+    return Plot("Sizes by dtype", bars(rows, "bytes before and after, by dtype"), "; ".join(said))
 
 
 def _cosines(cosines: Sequence[float], least: float | None) -> Plot:
@@ -187,30 +165,52 @@ def _cosines(cosines: Sequence[float], least: float | None) -> Plot:
     )
 
 
-def _rounding(lost: Mapping[str, float]) -> Plot:
+def _rounding(lost: Mapping[str, float], checks: Sequence[Mapping[str, Any]]) -> Plot:
+    """What rounding takes of the update by family; beside it the error of the whole effect, where known."""
+    shares = [(name, share, 0) for name, share in lost.items()]
+    effect: Mapping[str, Any] = next(
+        (one["measured"] for one in checks if one["name"] == "effect"), {}
+    )
+    if effect.get("effect_error") is not None:
+        shares.append(("whole effect", effect["effect_error"], 1))
     rows = [
-        Row(name, [Bar(share, 0, f"{share:.2%}")], f"{share:.2%}") for name, share in lost.items()
+        Row(name, [Bar(share, colour, f"{share:.2%}")], f"{share:.2%}")
+        for name, share, colour in shares
     ]
     return Plot(
-        "What rounding takes of the update",
+        "What rounding takes of the update"
+        if len(rows) == len(lost)
+        else "Effect, and what rounding takes",
         bars(rows, "share of the update that rounding takes, by kind of module"),
-        "A wider dtype keeps more of what the adapter learned.",
+        "By kind of module, the share of the update that is lost where sums are rounded; last, how far the "
+        "merged model is from base and adapter, of what the adapter changes. A wider dtype keeps more."
+        if len(rows) > len(lost)
+        else "By kind of module, the share of the update that is lost where sums are rounded. A wider dtype "
+        "keeps more of what the adapter learned.",
     )
 
 
 def _tensors(report: Report) -> Iterator[TensorRow]:
     for shard in report.plan.shards if report.plan else ():
         for placed in shard.tensors:
-            entry, spec = placed.entry, placed.entry.tensor.spec
+            entry = placed.entry
             origin = ", ".join(entry.sources[:4]) + (" ..." if len(entry.sources) > 4 else "")
-            yield TensorRow(
-                placed.name,
-                spec.dtype.code,
-                " x ".join(map(str, spec.shape)) or "scalar",
-                human(spec.nbytes),
-                "" if origin == placed.name else origin,
-                ", ".join(entry.steps),
-            )
+            yield _row(placed.name, entry.tensor.spec, origin, ", ".join(entry.steps))
+    for pair in report.paired:
+        changed = pair.spec.dtype != pair.before.dtype
+        cast = f"{pair.before.dtype.code} to {pair.spec.dtype.code}" if changed else ""
+        yield _row(pair.name, pair.spec, pair.origin, cast)
+
+
+def _row(name: str, spec: TensorSpec, origin: str, steps: str) -> TensorRow:
+    return TensorRow(
+        name,
+        spec.dtype.code,
+        " x ".join(map(str, spec.shape)) or "scalar",
+        human(spec.nbytes),
+        "" if origin == name else origin,
+        steps,
+    )
 
 
 _ENVIRONMENT = Environment(

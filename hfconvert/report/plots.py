@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 WIDTH = 360  # units; one is a pixel on a phone
 _LABEL = 92  # of a row of bars
+_FIGURE = 86  # right of them
 _ROW = 26
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 10, 14, 34
 
@@ -36,7 +37,7 @@ class Row(NamedTuple):
 def bars(rows: Sequence[Row], title: str) -> Markup:
     """Rows of bars, all on one scale from zero."""
     longest = max((sum(bar.value for bar in row.bars) for row in rows), default=0) or 1
-    room = WIDTH - _LABEL - 70
+    room = WIDTH - _LABEL - _FIGURE
     parts = []
     for number, row in enumerate(rows):
         top = number * _ROW + 4

@@ -217,7 +217,9 @@ def page(tmp_path: Path) -> str:
 
 
 def test_every_tensor_is_in_the_table_with_its_origin(page: str) -> None:
-    rows = re.findall(r'<tr><td class="name">(.*?)</td><td>(.*?)</td><td>(.*?)</td>', page)
+    rows = re.findall(
+        r'<tr><td class="name">(.*?)</td><td>(.*?)</td><td class="shape">(.*?)</td>', page
+    )
     assert ("b.weight", "F32", "2 x 3") in rows
     assert '<td class="name drop">a.weight</td>' in page
     assert "<script>alert" not in page
@@ -233,3 +235,63 @@ def test_a_long_table_is_cut_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -
     made = document_page(document(), rows)
     assert made.count('<tr><td class="name">w') == 2
     assert "and 3 more, which the JSON report lists" in made
+
+
+def test_errors_stand_before_the_checks_and_failed_checks_before_the_others() -> None:
+    checks = [
+        {"name": name, "status": status, "measured": {}, "limit": {}, "detail": ""}
+        for name, status in (("names", "pass"), ("tensors", "fail"))
+    ]
+    finding = {"level": "error", "check": "", "subject": "w", "message": "is torn", "hint": ""}
+    page = document_page(document(status="failed", checks=checks, findings=[finding]))
+    assert page.index("is torn") < page.index("<h2>Checks</h2>")
+    assert page.index('id="check-tensors"') < page.index('id="check-names"')
+    assert "<h2>Findings</h2>" not in page
+
+
+def test_what_the_models_computed_is_told_in_words() -> None:
+    logits = {
+        "name": "logits",
+        "status": "pass",
+        "measured": {
+            "cosine_min": 0.99991,
+            "top1": 0.995,
+            "inputs": 4,
+            "peak_memory_bytes": 3 << 20,
+        },
+        "limit": {"cosine_min": 0.999},
+        "detail": "",
+    }
+    effect: dict[str, Any] = {
+        "name": "effect",
+        "status": "pass",
+        "measured": {"effect_error": 0.031, "effect": 1.0, "rounding_floor": 0.02},
+        "limit": {"effect_error": 0.11},
+        "detail": "",
+    }
+    merge = {
+        "name": "merge",
+        "status": "pass",
+        "measured": {"lost_by_rounding": {"q_proj": 0.02}},
+        "limit": {},
+        "detail": "",
+    }
+    page = document_page(document(checks=[merge, logits, effect]))
+    said = text(page)
+    assert "the least cosine between their outputs is 0.99991" in said
+    assert "both choose the same first in 99.5% of places" in said
+    assert "within 3.1% of its effect; rounding alone takes up to 2.0%, allowed are 11.0%" in said
+    assert "peak memory 3.15 MB" in said
+    assert "whole effect" in page
+    wrong = {**effect, "status": "fail", "measured": {**effect["measured"], "effect_error": 0.5}}
+    said = text(document_page(document(status="failed", checks=[merge, logits, wrong])))
+    assert "does not do what the adapter did: it is off by 50.0%" in said
+
+
+def test_the_same_reason_is_told_once() -> None:
+    checks: list[dict[str, Any]] = [
+        {"name": name, "status": "skipped", "measured": {}, "limit": {}, "detail": "no class"}
+        for name in ("architecture", "logits")
+    ]
+    said = text(document_page(document(checks=checks)))
+    assert "Not done: architecture, logits (no class)." in said
