@@ -41,14 +41,13 @@ def attention(place: Place, share: Share) -> None:
     name = f"{place.module}.in_proj_weight"
     if not is_plain(place) or place.base.shape_or_none(name) is None:
         return
-    places = (("", name, 1), ("base_layer.out_proj.", f"{place.module}.out_proj.weight", 2))
-    for front, target, times in places:
+    places = (("", name), ("base_layer.out_proj.", f"{place.module}.out_proj.weight"))
+    for front, target in places:
         names = place.pair(share, f"{front}lora_A", f"{front}lora_B")
         if names:
             _add(place, share, target, names, parameter=True)
-            share.terms[-1:] = [
-                (one, replace(term, weight=term.weight * times)) for one, term in share.terms[-1:]
-            ]
+            again = [(one, term) for one, term in share.terms[-1:] if one == target and front]
+            share.terms += [(one, replace(term, parameter=False)) for one, term in again]
 
 
 def embedding(place: Place, share: Share) -> None:

@@ -102,4 +102,4 @@ def _low_rank(term: Term) -> LowRank:
     a, b = term.tensors["A"], term.tensors["B"]
     if term.transposed:
         a, b = Permute(b, (1, 0)), Permute(a, (1, 0))
-    return LowRank(b, a, scale_of(term), at_stored_dtype=term.parameter)
+    return LowRank(b, a, scale_of(term), term.parameter, term.transposed)

@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hfconvert.dtypes.convert import FLOATS
-from hfconvert.lora.product import Floats, multiply, windows
+from hfconvert.lora.product import (
+    Floats,
+    is_awkward,
+    multiply,
+    multiply_by_torch,
+    multiply_stack_by_torch,
+    windows,
+)
 from hfconvert.tensors.box import Box, full, shape_of
 from hfconvert.tensors.lazy import Input, LazyTensor
 
@@ -46,9 +53,14 @@ class LowRank:
     right: LazyTensor  # [r, columns]
     scale: float
     at_stored_dtype: bool = False
+    transposed: bool = (
+        False  # both are stored the other way round, and PEFT transposes their product
+    )
 
     def over(self, box: Box) -> Change:
         """Multiply window by window of rows; only the rows of the part are added."""
+        if is_awkward(*self._shape):
+            return self._at_once()
         rank, first = (0, self.right.spec.shape[0]), box[1][0]
         right = read_floats(self.right, (rank, box[1]))
         spans = windows(*box[0], self.left.spec.shape[0])
@@ -71,8 +83,30 @@ class LowRank:
 
         return change
 
+    @property
+    def _shape(self) -> tuple[int, int]:
+        """Rows and columns of the product as PEFT makes it."""
+        rows, columns = self.left.spec.shape[0], self.right.spec.shape[1]
+        return (columns, rows) if self.transposed else (rows, columns)
+
+    def _at_once(self) -> Change:
+        left, right = (read_floats(one, full(one.extent)) for one in (self.left, self.right))
+        if self.transposed:
+            product = multiply_by_torch(packed(right.T), packed(left.T)).T
+        else:
+            product = multiply_by_torch(left, right)
+        product = product * np.float32(self.scale)
+
+        def change(sums: Sums, part: Box) -> None:
+            sums += product[tuple(slice(lo, hi) for lo, hi in part)]
+
+        return change
+
     def inputs(self, box: Box) -> Iterator[Input]:
-        """Both factors, as far as the box reaches."""
+        """Both factors, as far as the box reaches; whole where they are multiplied at once."""
+        if is_awkward(*self._shape):
+            yield from (Input(one, full(one.extent)) for one in (self.left, self.right))
+            return
         rank = (0, self.right.spec.shape[0])
         for window in windows(*box[0], self.left.spec.shape[0]):
             yield Input(self.left, (window, rank))
@@ -102,6 +136,9 @@ class Experts:
         a = read_floats(self.a, full(self.a.extent))
         b = read_floats(self.b, full(self.b.extent))
         factor = np.float32(self.scale)
+        sizes = b.shape[-2] if b.ndim == 3 else len(b), a.shape[-1]
+        if a.ndim == 2 and is_awkward(*sizes, self.experts):
+            return self._at_once(a, b)
 
         def one(sums: Sums, part: Box, expert: int) -> None:
             (lo, hi), (first, last) = part
@@ -122,6 +159,21 @@ class Experts:
         """Both factors as a whole: experts are interleaved in B."""
         yield Input(self.a, full(self.a.extent))
         yield Input(self.b, full(self.b.extent))
+
+    def _at_once(self, a: Floats, b: Floats) -> Change:
+        stacked_a = a.reshape(self.experts, -1, a.shape[-1])
+        stacked_b = b.reshape(len(b), -1, self.experts)
+        whole = multiply_stack_by_torch(stacked_b, stacked_a, swapped=self.swapped)
+        whole = whole * np.float32(self.scale)
+
+        def change(sums: Sums, part: Box) -> None:
+            if self.only is not None:
+                (lo, hi), columns = part
+                sums += whole[self.only, self.row + lo : self.row + hi, slice(*columns)]
+            else:
+                sums += whole[tuple(slice(lo, hi) for lo, hi in part)]
+
+        return change
 
     def _factors(self, a: Floats, b: Floats, expert: int) -> tuple[Floats, Floats]:
         if a.ndim == 3:

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from hfconvert.checks.merge import hold_file, merge_check
 from hfconvert.errors import UserError
 from hfconvert.lora.methods import METHODS
 from hfconvert.plan import Plan
+from tests.lora.trained import by_peft, train
 
 TARGETS = ["q_proj", "v_proj", "down_proj"]
 # Class of the configuration, and its fields.
@@ -70,30 +71,9 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def trained(base: Path, case: str, folder: Path) -> None:
-    """An adapter of the method, with weights that are drawn."""
-    import peft
-    from transformers import AutoModelForCausalLM
-
+    """An adapter of the case, with weights that are drawn."""
     name, fields = CONFIGS[case]
-    torch.manual_seed(0)
-    config = getattr(peft, name)(target_modules=TARGETS, **fields)
-    inner = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
-    model: Any = peft.get_peft_model(inner, config)
-    generator = torch.Generator().manual_seed(1)
-    for parameter in model.parameters():
-        if parameter.requires_grad:
-            parameter.data += torch.randn(parameter.shape, generator=generator) * 0.05
-    model.save_pretrained(folder)
-
-
-def by_peft(base: Path, adapter: Path, dtype: torch.dtype, folder: Path) -> dict[str, torch.Tensor]:
-    from peft import PeftModel
-    from transformers import AutoModelForCausalLM
-
-    inner = AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
-    model: Any = PeftModel.from_pretrained(inner, adapter)
-    model.merge_and_unload().save_pretrained(folder)
-    return load_file(folder / "model.safetensors")
+    train(base, folder, name, target_modules=TARGETS, **fields)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -118,7 +98,7 @@ def test_both_modes_equal_peft_and_pass_the_check(
     for mode, dtype in (("float32", torch.float32), ("native", torch.bfloat16)):
         plan = planned(source, adapter, compute_dtype=mode)
         ours = tensors(plan)
-        theirs = by_peft(source, adapter, dtype, tmp_path / mode)
+        theirs = by_peft(source, dtype, adapter)
         wrong = [name for name in ours if not torch.equal(ours[name], theirs[name].bfloat16())]
         assert wrong == []
         written = tmp_path / f"{mode}.safetensors"
@@ -141,7 +121,7 @@ def test_projections_that_peft_rounds_do_not_pass(
     for mode, dtype in (("float32", torch.float32), ("native", torch.bfloat16)):
         plan = planned(source, adapter, compute_dtype=mode)
         ours = tensors(plan)
-        theirs = by_peft(source, adapter, dtype, tmp_path / mode)
+        theirs = by_peft(source, dtype, adapter)
         assert [name for name in ours if not torch.equal(ours[name], theirs[name].bfloat16())] == []
         save_file(ours, tmp_path / "written.safetensors")
         held = hold_file(tmp_path / "written.safetensors", "written", plan.merges)
