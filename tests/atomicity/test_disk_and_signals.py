@@ -68,7 +68,7 @@ def test_a_disk_that_is_too_small_is_found_before_the_first_byte(
     room = _room(small_disk, scene)
     ended = victims(scene.folder, *RUN, "--output", str(small_disk / "out"), **room)
     assert ended.code == FULL, ended.stderr
-    assert room or "the disk has" in _message(ended)
+    assert room or "of disk, and" in _message(ended)
     assert room or ended.writes == 0
     assert list(small_disk.iterdir()) == []
 

@@ -63,7 +63,7 @@ class Acts:
             real(descriptor, view[: len(view) // 2], offset)
         if self.what.startswith("kill") and self.what != "kill-after":
             os.kill(os.getpid(), signal.SIGKILL)
-        if self.what in {"SIGTERM", "SIGINT"}:
+        if self.what in {"SIGTERM", "SIGINT", "SIGHUP"}:
             os.kill(os.getpid(), getattr(signal, self.what))
 
 
@@ -75,7 +75,8 @@ def child(order: dict[str, Any], report: int) -> None:
     if "limit" in order:  # bytes that a file may have
         resource.setrlimit(resource.RLIMIT_FSIZE, (order["limit"], order["limit"]))
     if order.get("blind"):
-        making.check_space = lambda *_: None  # type: ignore[attr-defined]  # as if another filled the disk
+        for module, name in ((making, "check_space"), (run, "check_room")):
+            setattr(module, name, lambda *_: None)  # as if another filled the disk
     acts = Acts(order)
     for name in ACTS:
         acts.wrap(name)
