@@ -12,7 +12,7 @@ _CUT = "\n\nThe rest is left out: a summary holds 1 MiB. The report has it all.\
 
 def write_outputs(environment: Mapping[str, str], outputs: Mapping[str, str]) -> None:
     """Append to the file of GITHUB_OUTPUT, if any: no value can end early or begin another output."""
-    _append(environment.get("GITHUB_OUTPUT", ""), "".join(map(_output, outputs.items())).encode())
+    _append(environment.get("GITHUB_OUTPUT", ""), _bytes("".join(map(_output, outputs.items()))))
 
 
 def write_summary(environment: Mapping[str, str], text: str) -> None:
@@ -25,7 +25,7 @@ def write_summary(environment: Mapping[str, str], text: str) -> None:
 
 def cut(text: str, most: int) -> bytes:
     """The text as UTF-8 of at most so many bytes, cut at the end of a line, and said so."""
-    data = text.encode("utf-8", errors="backslashreplace")
+    data = _bytes(text)
     if len(data) <= most:
         return data
     room = most - len(_CUT)
@@ -36,6 +36,10 @@ def _output(item: tuple[str, str]) -> str:
     name, value = item
     end = f"end-{secrets.token_hex(16)}"
     return f"{name}<<{end}\n{value}\n{end}\n"
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", errors="backslashreplace")
 
 
 def _append(name: str, data: bytes) -> None:
