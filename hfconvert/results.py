@@ -78,7 +78,7 @@ def recorded_outputs(record: Mapping[str, Any] | None) -> tuple[Output, ...]:
     """The files that an earlier run recorded; none where the record is of another form."""
     try:
         items = record["report"]["outputs"] if record else ()
-        return tuple(Output(item["file"], item["size"], item["sha256"]) for item in items)
+        return tuple(map(_output, items))
     except (KeyError, TypeError):
         return ()
 
@@ -113,6 +113,13 @@ def write_published(folder: Path, report: Report) -> None:
     if record is not None:
         document = {**record, "report": {**record["report"], "publish": report.publish}}
         write_file(folder / RECORD, (json.dumps(document, indent=2) + "\n").encode())
+
+
+def _output(item: Any) -> Output:
+    file, size, sha256 = item["file"], item["size"], item["sha256"]
+    if not (isinstance(file, str) and isinstance(size, int) and isinstance(sha256, str)):
+        raise TypeError
+    return Output(file, size, sha256)
 
 
 def _size(path: Path) -> int | None:

@@ -89,7 +89,7 @@ def read_record(folder: Path) -> Mapping[str, Any] | None:
     """What an earlier run recorded in its output folder, or None where there is no readable record."""
     try:
         record = json.loads((folder / RECORD).read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
 

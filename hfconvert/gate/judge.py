@@ -13,7 +13,7 @@ from hfconvert.findings import Finding, info
 from hfconvert.gate.current import Held, hold, outside
 from hfconvert.gate.proof import pairs, prove
 from hfconvert.gate.record import records
-from hfconvert.gate.rules import imports, indexes, nothing, pickles_only, unread
+from hfconvert.gate.rules import imports, indexes, nothing, packed, pickles_only, unread
 from hfconvert.gate.tree import Tree, WeightSet, open_tree
 from hfconvert.inspect.listing import printable
 from hfconvert.machine import peak_memory_bytes, versions
@@ -42,10 +42,10 @@ def check(what: str, recipe: Recipe | None = None, console: Console = _CONSOLE) 
     pickled = outside(tree, held.planned) if held and spoken else tree.pickled
     counts = {"safetensors": len(tree.safetensors), "pickles": len(tree.pickled)}
     judged = [
-        _rule("readable", (*empty, *unread(tree)), measured={"files": len(tree.seen)}),
+        _rule("readable", (*empty, *unread(tree)), packed(tree), {"files": len(tree.seen)}),
         _rule("format", pickles_only(tree, pickled), measured=counts),
         _rule("pickle", imports(tree), measured={"pickles": len(_pickles(tree))}),
-        _rule("index", *indexes(tree)),
+        _rule("index", *indexes(tree), {"indexes": _count_indexes(tree)}),
         _proof(tree, pickled, console),
         *([_recipe(held)] if held else []),
     ]
@@ -70,21 +70,22 @@ def _rule(
     problems: Iterable[Problem],
     said: Iterable[Finding] = (),
     measured: Mapping[str, Any] | None = None,
-    passing: str = "",
 ) -> _Judged:
     """The outcome of a rule: it passes where nothing breaks it."""
     broken = tuple(problems)
-    detail = "; ".join(_line(one) for one in broken[:3]) if broken else passing
+    detail = "; ".join(_line(one) for one in broken[:3])
     outcome = Check(name, "fail" if broken else "pass", measured or {}, {}, detail)
     return outcome, (*(one.finding() for one in broken), *said)
 
 
 def _proof(tree: Tree, pickled: tuple[WeightSet, ...], console: Console) -> _Judged:
-    compared = prove(tree, pairs(tree, pickled), console)
-    wrong, said = records(tree)
-    problems, findings = (*compared.problems, *wrong), (*compared.findings, *said)
-    nothing = "no pickles lie beside safetensors" if not compared.measured["sets"] else ""
-    return _rule("proof", problems, findings, compared.measured, nothing)
+    compared, recorded = prove(tree, pairs(tree, pickled), console), records(tree)
+    measured = {**compared.measured, **recorded.measured}
+    if not measured:
+        nothing = "no pickles lie beside safetensors, and no record of a conversion"
+        return Check("proof", "skipped", detail=nothing), ()
+    problems = (*compared.problems, *recorded.problems)
+    return _rule("proof", problems, (*compared.findings, *recorded.findings), measured)
 
 
 def _recipe(held: Held) -> _Judged:
@@ -93,6 +94,10 @@ def _recipe(held: Held) -> _Judged:
         told = f"{held.elsewhere}, where the other rules judge it"
         return Check("recipe", "skipped", detail=told), (info("recipe", "", told),)
     return _rule("recipe", held.problems, held.findings)
+
+
+def _count_indexes(tree: Tree) -> int:
+    return sum(one.layout.index is not None for one in tree.safetensors)
 
 
 def _line(problem: Problem) -> str:

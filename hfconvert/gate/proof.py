@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ class Proved:
 
     problems: tuple[Problem, ...]
     findings: tuple[Finding, ...]
-    measured: Mapping[str, Any] = field(default_factory=dict)
+    measured: Mapping[str, Any]  # empty where there was nothing to compare
 
 
 def pairs(tree: Tree, pickled: Sequence[WeightSet]) -> tuple[Pair, ...]:
@@ -57,7 +57,7 @@ def prove(tree: Tree, found: Sequence[Pair], console: Console) -> Proved:
             proof = _compared(root, pair, console)
         except UserError as error:
             problems.append(_unproved(pair, "; ".join(one.what for one in error.problems)))
-            findings += [one.finding() for one in error.problems]
+            findings += [_of(pair, one.finding()) for one in error.problems]
             continue
         failed = [one for one in proof.checks if one.status == "fail"]
         if failed:
@@ -67,13 +67,21 @@ def prove(tree: Tree, found: Sequence[Pair], console: Console) -> Proved:
         for check in proof.checks:
             if check.name == "tensors":
                 counted = {key: counted[key] + check.measured[key] for key in counted}
-    return Proved(tuple(problems), tuple(findings), {"sets": len(found), **counted})
+    measured = {"sets": len(found), **counted} if found else {}
+    return Proved(tuple(problems), tuple(findings), measured)
 
 
 def _compared(root: Path, pair: Pair, console: Console) -> Proof:
     ours, theirs = _opened(root, pair.pickled), _opened(root, pair.safe)
     proof = compare_weights(ours, theirs, console, planned=False)
-    return replace(proof, findings=(*ours.findings, *theirs.findings, *proof.findings))
+    said = (*ours.findings, *theirs.findings, *proof.findings)
+    return replace(proof, findings=tuple(_of(pair, one) for one in said))
+
+
+def _of(pair: Pair, said: Finding) -> Finding:
+    """The finding with the file that it is about: several folders have tensors of the same names."""
+    subject = f"{pair.safe.label}: {said.subject}" if said.subject else pair.safe.label
+    return replace(said, subject=subject)
 
 
 def _opened(root: Path, one: WeightSet) -> Side:

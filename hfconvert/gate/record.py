@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from hfconvert.errors import Problem, source_problem
 from hfconvert.findings import Finding, info
+from hfconvert.gate.proof import Proved
 from hfconvert.gate.tree import Tree
 from hfconvert.hashing import hash_file
 from hfconvert.inspect.listing import printable
@@ -16,8 +16,10 @@ from hfconvert.report.model import Output
 from hfconvert.results import recorded_outputs
 from hfconvert.work import RECORD, read_record
 
+MOST = 64 << 20  # bytes of a record; that of the largest models is far smaller
 
-def records(tree: Tree) -> tuple[tuple[Problem, ...], tuple[Finding, ...]]:
+
+def records(tree: Tree) -> Proved:
     """Hold every record against the files that it speaks of.
 
     Weights and indexes have to be those that were proved. Other files are people's to change afterwards,
@@ -25,7 +27,8 @@ def records(tree: Tree) -> tuple[tuple[Problem, ...], tuple[Finding, ...]]:
     """
     problems: list[Problem] = []
     findings: list[Finding] = []
-    for place in _places(tree):
+    places = [name for name in tree.listing.names if name.rpartition("/")[2] == RECORD]
+    for place in places:
         outputs, failed = _recorded(tree, place)
         folder = PurePosixPath(place).parent
         changed = [one for one in outputs if not _holds(tree, folder / one.file, one)]
@@ -38,16 +41,13 @@ def records(tree: Tree) -> tuple[tuple[Problem, ...], tuple[Finding, ...]]:
         if others:
             told = f"changed or removed after the conversion: {listed(map(printable, others))}"
             findings.append(info("proof", printable(place), told))
-    return tuple(problems), tuple(findings)
-
-
-def _places(tree: Tree) -> Iterator[str]:
-    return (name for name in tree.listing.names if name.rpartition("/")[2] == RECORD)
+    return Proved(tuple(problems), tuple(findings), {"records": len(places)} if places else {})
 
 
 def _recorded(tree: Tree, place: str) -> tuple[tuple[Output, ...], bool]:
     """What was made, by the record; and whether it tells of a check that failed."""
-    record = read_record((tree.root / place).parent) or {}
+    small = tree.seen[place].file.size <= MOST
+    record = (read_record((tree.root / place).parent) if small else None) or {}
     report = record.get("report")
     checks = report.get("checks") if isinstance(report, dict) else None
     failed = any(

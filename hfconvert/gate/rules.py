@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 
 from hfconvert.errors import Problem, UserError, source_problem
-from hfconvert.findings import Finding
+from hfconvert.findings import Finding, warning
 from hfconvert.gate.tree import Tree, WeightSet
 from hfconvert.inspect.listing import printable
 from hfconvert.inspect.look import Seen
@@ -18,6 +19,13 @@ _HARM: Mapping[Verdict, str] = {
     "dangerous": "opened by an ordinary loader, this file would run code; here nothing was run",
     "unknown": "nobody vouches that importing it is harmless; a loader that obeys would import it",
 }
+# Files that hold weights in pickles, and that are not read yet.
+_NOT_READ = {
+    ".nemo": "an archive of NeMo",
+    ".distcp": "a part of a checkpoint of torch.distributed",
+    ".mar": "an archive of TorchServe",
+}
+_PACKED = (".zip", ".tar", ".tgz", ".gz", ".bz2", ".xz", ".zst", ".7z", ".rar", ".npz")
 
 
 def nothing(tree: Tree) -> Iterator[Problem]:
@@ -32,10 +40,27 @@ def unread(tree: Tree) -> Iterator[Problem]:
     for said in tree.listing.findings:
         yield _unjudged(said.subject, said.message, said.hint)
     for one in tree.seen.values():
+        told = _NOT_READ.get(PurePosixPath(one.file.name).suffix)
+        if told:
+            yield _unjudged(
+                printable(one.file.name), f"it is {told}", "such files are not read yet"
+            )
         if one.contents is None and one.role != "other":
             yield from one.problems
         elif one.contents is None and may_be_pickle(one.file.name):
             yield from (_unjudged(said.subject, said.message, "") for said in one.findings)
+
+
+def packed(tree: Tree) -> Iterator[Finding]:
+    """Archives, which hold anything: they are not looked into, and that is said."""
+    names = [
+        printable(name)
+        for name, one in tree.seen.items()
+        if one.contents is None and name.endswith(_PACKED)
+    ]
+    if names:
+        told = f"archives are not looked into: {listed(names)}"
+        yield warning("readable", "", told, "publish what they hold as it is, or judge it apart")
 
 
 def pickles_only(tree: Tree, pickled: Sequence[WeightSet]) -> Iterator[Problem]:
@@ -43,12 +68,12 @@ def pickles_only(tree: Tree, pickled: Sequence[WeightSet]) -> Iterator[Problem]:
     safe = {one.folder for one in tree.safetensors}
     for folder in dict.fromkeys(one.folder for one in pickled):
         if folder not in safe:
-            sets = listed(one.label for one in pickled if one.folder == folder)
+            first, *others = (one.label for one in pickled if one.folder == folder)
             yield source_problem(
-                f"weights are published as pickles only: {sets}",
+                f"weights are published as pickles only{_and_so(others)}",
                 why="no safetensors were made of them, or they were not committed",
                 do="convert them with `hfconvert run`, and publish the result beside them or instead",
-                subject=printable(folder),
+                subject=first,
                 check="format",
             )
 
@@ -62,9 +87,8 @@ def imports(tree: Tree) -> Iterator[Problem]:
             if names:
                 asked.setdefault((verdict, names), []).append(printable(one.file.name))
     for (verdict, names), files in asked.items():
-        more = f", and so do {len(files) - 1} more files" if len(files) > 1 else ""
         yield source_problem(
-            f"its pickle asks for {verdict} names: {listed(names)}{more}",
+            f"its pickle asks for {verdict} names: {listed(names)}{_and_so(files[1:])}",
             why=_HARM[verdict],
             do="remove the file from what is published, or save its tensors alone",
             subject=files[0],
@@ -76,8 +100,10 @@ def indexes(tree: Tree) -> tuple[tuple[Problem, ...], tuple[Finding, ...]]:
     """Safetensors whose index is stale, wrong or absent, and files that loaders read in its place."""
     problems: list[Problem] = list(tree.broken)
     findings: list[Finding] = []
+    for one in tree.sets:
+        problems += _absent(one)
     for one in tree.safetensors:
-        problems += [*_absent(one), *_strays(one, tree.safetensors)]
+        problems += _strays(one, tree.safetensors)
         if one.layout.index is None or one.missing:
             continue
         held = {
@@ -91,6 +117,10 @@ def indexes(tree: Tree) -> tuple[tuple[Problem, ...], tuple[Finding, ...]]:
     return tuple(problems), tuple(findings)
 
 
+def _and_so(others: Sequence[str]) -> str:
+    return f"; so with {listed(others)}" if others else ""
+
+
 def _asked(one: Seen, verdict: Verdict) -> tuple[str, ...]:
     facts = one.pickle.imports if one.pickle else ()
     return tuple(
@@ -99,7 +129,7 @@ def _asked(one: Seen, verdict: Verdict) -> tuple[str, ...]:
 
 
 def _absent(one: WeightSet) -> Iterator[Problem]:
-    """Shards that were promised, and an index that should promise them."""
+    """Shards that were promised; and of safetensors an index, which should promise them."""
     if one.missing:
         yield source_problem(
             f"shards are missing: {listed(map(printable, one.missing))}",
@@ -108,7 +138,7 @@ def _absent(one: WeightSet) -> Iterator[Problem]:
             subject=one.label,
             check="index",
         )
-    if one.layout.index is None and len(one.layout.files) > 1:
+    if one.is_safetensors and one.layout.index is None and len(one.layout.files) > 1:
         yield source_problem(
             "these shards have no index",
             why="it was not committed; loaders find shards by their index alone",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hfconvert.errors import Problem, UserError
+from hfconvert.errors import Problem, UserError, unreadable_problem
 from hfconvert.inspect.folders import by_folder, placed
 from hfconvert.inspect.listing import Listing, printable
 from hfconvert.inspect.look import Seen, look
@@ -110,6 +110,8 @@ def _layouts(listing: Listing) -> tuple[list[tuple[str, Layout]], list[Problem]]
             found += [(folder, layout) for layout in find_layouts(listing.root / folder, names)]
         except UserError as error:
             problems += error.problems
+        except OSError as error:
+            problems.append(unreadable_problem(listing.root / folder, error))
     return found, problems
 
 

@@ -75,12 +75,12 @@ def test_without_the_recipe_they_are_pickles_alone(root: Path) -> None:
     report = check(str(root), None, Console(-1))
 
     assert broken(report) == {"format"}
-    assert errors(report, "format").startswith("checkpoint: ")
+    assert errors(report, "format").startswith("checkpoint/pytorch_model.bin: ")
 
 
 def test_other_pickles_are_not_spoken_for(gate: Gate, root: Path, state: State) -> None:
     write_files(root, {"other/pytorch_model.bin": state})
-    assert errors(gate(), "format").startswith("other: ")
+    assert errors(gate(), "format").startswith("other/pytorch_model.bin: ")
 
 
 def test_a_source_that_changed_makes_the_result_stale(gate: Gate, root: Path, state: State) -> None:
@@ -151,7 +151,17 @@ def test_a_side_file_that_people_change_is_said(gate: Gate, root: Path) -> None:
     assert any("changed or removed after the conversion" in one.message for one in report.findings)
 
 
-@pytest.mark.parametrize("record", [b"{", {"digest": "x"}, [1], {"report": {"outputs": [{}]}}])
+STRANGE: tuple[Any, ...] = ([{}], [{"file": 5, "size": "x", "sha256": None}], 3)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        *(b"{", b"[" * 100_000, {"digest": "x"}, [1]),
+        *({"report": {"outputs": outputs}} for outputs in STRANGE),
+    ],
+    ids=range(7),
+)
 def test_a_record_that_is_none_is_no_proof(tmp_path: Path, state: State, record: Any) -> None:
     root = write_files(tmp_path, {"model.safetensors": state, "hfconvert.json": record})
     report = check(str(root), None, Console(-1))
