@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hfconvert.console import Console
 from hfconvert.errors import Exit, UserError
@@ -18,7 +21,7 @@ from hfconvert.gate import check
 from hfconvert.report.documents import report_document
 from hfconvert.report.model import Report
 from hfconvert.report.summary import summary
-from tests.written_files import saved
+from tests.written_files import saved, write_files
 
 State = dict[str, torch.Tensor]
 
@@ -323,3 +326,16 @@ def test_nothing_there_is_an_error_of_the_caller(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         check(str(tmp_path / "none"), None, Console(-1))
     assert caught.value.exit == Exit.SOURCE
+
+
+NAMES = (
+    *("pytorch_model.bin", "model.safetensors", "model.safetensors.index.json", "config.json"),
+    *("model-00001-of-00002.safetensors", "x.pkl", "hfconvert.json", "sub/weights.pt"),
+)
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), st.binary(max_size=64)))
+def test_any_bytes_are_judged_and_no_damage_passes(files: dict[str, bytes]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        report = check(str(write_files(Path(folder), files)), None, Console(-1))
+    assert report.status == "failed"
