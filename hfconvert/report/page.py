@@ -6,11 +6,12 @@ escaped, and the page forbids itself to load anything.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from hfconvert.report.documents import report_document
 from hfconvert.report.figures import figures
@@ -21,6 +22,7 @@ from hfconvert.report.story import story
 from hfconvert.tensors.lazy import TensorSpec
 
 MOST_TENSORS = 5000  # rows of the table; a browser searches more than that slowly
+_TICKS = re.compile(r"`([^`]+)`")
 _WORDS = {"pass": "passed", "fail": "failed", "skipped": "skipped"}
 
 
@@ -78,7 +80,9 @@ def document_page(document: Mapping[str, Any], tensors: Sequence[TensorRow] = ()
 
 def _title(document: Mapping[str, Any]) -> str:
     source, candidate = document["source"] or {}, document["candidate"] or {}
-    origin = source.get("repo") or source.get("path") or "nothing"
+    origin = source.get("repo") or source.get("path")
+    if not origin:
+        return "nothing was done"
     target = candidate.get("repo") or candidate.get("path") or document["output"]
     if document["candidate"]:
         return f"{_last(target)} against {_last(origin)}"
@@ -96,8 +100,9 @@ def _tiles(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield human(totals["source"]["bytes"]), "before"
         yield human(totals["result"]["bytes"]), "after"
         yield f"{totals['result']['tensors']:,}", "tensors"
-    passed = sum(one["status"] == "pass" for one in document["checks"])
-    yield f"{passed} of {len(document['checks'])}", "checks passed"
+    made = [one["status"] for one in document["checks"] if one["status"] != "skipped"]
+    if made:
+        yield f"{made.count('pass')} of {len(made)}", "checks passed"
     if document["seconds"] is not None:
         yield f"{document['seconds']:.1f} s", "time"
     yield human(document["peak_memory_bytes"]), "peak memory"
@@ -213,6 +218,11 @@ def _row(name: str, spec: TensorSpec, origin: str, steps: str) -> TensorRow:
     )
 
 
+def _ticked(text: str) -> Markup:
+    """Text, escaped, with what stands in backquotes as code."""
+    return Markup(_TICKS.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped before
+
+
 _ENVIRONMENT = Environment(
     loader=PackageLoader("hfconvert.report"),
     autoescape=True,
@@ -220,3 +230,4 @@ _ENVIRONMENT = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+_ENVIRONMENT.filters["ticked"] = _ticked

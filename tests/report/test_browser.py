@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
+import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hfconvert.report.page import TensorRow, document_page
+from tests.report.chromium import browse
+from tests.report.picture import HEIGHT, PICTURE, ROOT, WIDTH, make_picture
 
 pytestmark = pytest.mark.slow
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-QUIET = [
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-    *("--allow-file-access-from-files", "--virtual-time-budget=3000", "--window-size=1200,900"),
-]
 PROBE = """
 <script>
 window.addEventListener("load", function () {
@@ -41,24 +36,15 @@ window.addEventListener("load", function () {
 """
 
 
-def browser() -> str:
-    found = [path for name in BROWSERS if (path := shutil.which(name))]
-    assert found, f"one of {', '.join(BROWSERS)} has to be installed"
-    return found[0]
-
-
 def look(page: str, folder: Path, width: int, *, dark: bool) -> dict[str, Any]:
     """Open a page in a frame of that width, and say what was found there."""
     (folder / "page.html").write_text(page.replace("</body>", f"{PROBE}</body>"))
     frame = f'<iframe src="page.html" style="border:0;width:{width}px;height:800px"></iframe>'
     (folder / "frame.html").write_text(f"<!doctype html><title>-</title>{frame}")
-    scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
-    command = [browser(), *QUIET, scheme, f"--user-data-dir={folder / 'profile'}", "--dump-dom"]
-    run = subprocess.run(
-        [*command, (folder / "frame.html").as_uri()], capture_output=True, text=True, check=False
-    )
-    (title,) = re.findall(r"<title>(.*?)</title>", run.stdout)
-    assert title != "-", run.stderr
+    options = ["--allow-file-access-from-files", "--window-size=1200,900", "--dump-dom"]
+    said = browse(folder / "frame.html", folder / "profile", options, dark=dark)
+    (title,) = re.findall(r"<title>(.*?)</title>", said)
+    assert title != "-", said
     found: dict[str, Any] = json.loads(title.replace("&amp;", "&"))
     return found
 
@@ -130,3 +116,14 @@ def test_the_page_fits_reads_and_searches(tmp_path: Path, width: int, *, dark: b
 def brightness(colour: str) -> float:
     parts = [int(one) for one in re.findall(r"\d+", colour)[:3]]
     return sum(parts) / 3
+
+
+def test_the_picture_of_the_readme_can_be_made_and_is_light(tmp_path: Path) -> None:
+    made = tmp_path / "page.png"
+    make_picture(made)
+    assert f"({PICTURE.relative_to(ROOT)})" in (ROOT / "README.md").read_text(encoding="utf-8")
+    for picture in (made, PICTURE):
+        content = picture.read_bytes()
+        assert content.startswith(b"\x89PNG")
+        assert struct.unpack(">II", content[16:24]) == (WIDTH, HEIGHT)
+        assert 20_000 < len(content) < 200_000

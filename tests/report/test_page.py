@@ -103,7 +103,7 @@ def test_failures_and_what_was_not_done_are_in_the_story() -> None:
     said = text(document_page(document(status="failed", checks=checks)))
     assert "Failed: tensors. Nothing was handed over." in said
     assert "Not done: logits (no class)." in said
-    assert "0 of 2 checks passed" in said
+    assert "0 of 1 checks passed" in said
 
 
 def test_the_page_loads_nothing_and_is_well_formed() -> None:
@@ -295,3 +295,9 @@ def test_the_same_reason_is_told_once() -> None:
     ]
     said = text(document_page(document(checks=checks)))
     assert "Not done: architecture, logits (no class)." in said
+
+
+def test_backquotes_are_code_and_nothing_else_is() -> None:
+    finding = {"level": "error", "check": "", "subject": "", "message": "`a<b>` is <i>", "hint": ""}
+    page = document_page(document(findings=[finding]))
+    assert "<code>a&lt;b&gt;</code> is &lt;i&gt;" in page
