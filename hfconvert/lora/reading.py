@@ -10,10 +10,12 @@ from hfconvert.errors import Problem, UserError, raise_any, recipe_problem, sour
 from hfconvert.findings import Finding
 from hfconvert.keymap.fold import listed
 from hfconvert.lora.adapter import Adapter, Part
+from hfconvert.lora.fields import wrong_fields
 from hfconvert.lora.full_checkpoint import own_names
 from hfconvert.lora.kinds import holds_both
 from hfconvert.lora.kohya import is_kohya, parse_kohya
 from hfconvert.lora.naming import Key, Naming, by_module, naming_of, parse_names
+from hfconvert.lora.patterns import unsafe_patterns
 from hfconvert.lora.rebuild import Known, rebuild_settings
 from hfconvert.lora.settings import ADAPTER_CONFIG, Settings, read_settings
 from hfconvert.lora.updates import read_floats
@@ -49,6 +51,7 @@ def open_adapter(asked: Asked) -> Adapter:
     shared, parts = parts_of(keys, tensors)
     known = Known(parts, naming, found.metadata, asked.alpha, label, asked.where_alpha)
     settings, findings, files = _settings(found, known)
+    raise_any(problem for one in settings.values() for problem in _unusable(one, label))
     return Adapter(
         label=label,
         root=found.root,
@@ -127,6 +130,11 @@ def _sizeless(tensors: Mapping[str, LazyTensor], label: str) -> Iterator[Problem
             subject=label,
             check="lora",
         )
+
+
+def _unusable(settings: Settings, label: str) -> Iterator[Problem]:
+    yield from wrong_fields(settings, label)
+    yield from unsafe_patterns(settings, label)
 
 
 def _settings(
