@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from hfconvert import __version__
-from tests.action.harness import ROOT, Asked, run_act, whole_action
+from tests.action.harness import ROOT, TOOLS, Asked, run_act, whole_action
 
 WORKFLOW = (ROOT / ".github" / "workflows" / "release.yml").read_text()
 STUBS = ROOT / "tests" / "action" / "stubs"
@@ -39,6 +39,7 @@ def test_a_tag_is_built_published_and_released_and_the_major_tag_moves(tmp_path:
             workflow=WORKFLOW.replace(".ci/release", "sh .ci/release"),
             files={".ci/release": made},
             payload={"ref": "refs/tags/v1.2.3"},
+            env={"PATH": f"{_gh(tmp_path / 'gh')}:{TOOLS}:/usr/bin:/bin"},
             stubs={name: STUBS / _stub(name) for name in used},
         ),
         tmp_path,
@@ -104,6 +105,16 @@ def test_wheel_and_sdist_are_made_and_each_converts_the_quickstart(checkout: Pat
     made = sorted(path.name for path in (checkout / "release" / "dist").iterdir())
     assert made == [f"hfconvert-{__version__}-py3-none-any.whl", f"hfconvert-{__version__}.tar.gz"]
     assert (checkout / "release" / "notes.md").read_text().lstrip().startswith("### Added")
+
+
+def _gh(folder: Path) -> Path:
+    """A folder with a `gh` that shows what it is asked for, and has neither the release nor the tag."""
+    folder.mkdir()
+    program = folder / "gh"
+    lacks = '[ "$1 $2" = "release view" ] || [ "$3" = --silent ]'
+    program.write_text(f'#!/bin/sh\necho "gh $*" >&2\nif {lacks}; then exit 1; fi\n')
+    program.chmod(0o755)
+    return folder
 
 
 def _stub(name: str) -> str:
