@@ -44,8 +44,9 @@ def of_transformers(family: FamilyOptions, values: Values, where: Where) -> Step
     def step(checkpoint: Checkpoint) -> Applied:
         tensors = {name: list(entry.tensor.spec.shape) for name, entry in checkpoint.items()}
         answered = ask({"config": dict(values.config), "tensors": tensors, "to": to})
-        if "error" in answered:
-            raise UserError(_no_answer(str(answered["error"]), where()))
+        if "error" in answered or answered["unsupported"]:
+            error = answered.get("error") or answered["unsupported"][0]
+            raise UserError(_no_answer(str(error), where()))
         label = f"{family.name} {to}"
         maker = _Maker(checkpoint, label)
         recipes: dict[str, list[Any]] = answered["tensors"]

@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from hfconvert.keymap.families.transformers_operations import (
+    OPERATIONS,
+    Call,
+    Collected,
+    Made,
+    UnsupportedError,
+    only,
+)
 from hfconvert.readers.config import with_floats
 
-
-class Made(NamedTuple):
-    """A tensor to be: its shape, and how it is made: `["source", name]`, `["stack", dim, [...]]`, ..."""
-
-    shape: tuple[int, ...]
-    recipe: list[Any]
-
-
-Collected = dict[str, list[Made]]
-
-
-class UnsupportedError(Exception):
-    """An operation that has no counterpart here."""
+Shapes = Mapping[str, tuple[int, ...]]
+Groups = dict[str, tuple[Any, Collected]]  # by the first name that a converter makes
 
 
 def main() -> None:
@@ -37,13 +34,15 @@ def main() -> None:
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     """For a config, tensors (name to shape) and a direction: `tensors` by new name, with their recipes.
 
-    `strangers` are names that the model does not have; `error` stands alone where there is no answer.
+    `strangers` are names that the model does not have, `unsupported` what keeps others from being in the
+    answer; `error` stands alone where there is no answer.
     """
+    unsupported: list[str] = []
     try:
         model = _model(request["config"])
         shapes = {name: tuple(shape) for name, shape in request["tensors"].items()}
         there = request["to"] == "v5"
-        made = _forward(model, shapes) if there else _backward(model, shapes)
+        made = (_forward if there else _backward)(model, shapes, unsupported)
     except UnsupportedError as error:
         return {"error": str(error)}
     except Exception as error:  # noqa: BLE001 - whatever a library raises is its answer
@@ -53,6 +52,7 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "tensors": {name: one.recipe for name, one in made.items()},
         "strangers": strangers,
+        "unsupported": unsupported,
     }
 
 
@@ -74,14 +74,14 @@ def _model(config: Mapping[str, Any]) -> Any:
         return kind(made)
 
 
-def _forward(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Made]:
+def _forward(model: Any, shapes: Shapes, unsupported: list[str]) -> dict[str, Made]:
     """From the names of a repository to those of the model in memory, as `from_pretrained` does it."""
     from transformers import conversion_mapping, core_model_loading
 
     mapping = conversion_mapping.get_model_conversion_mapping(model)
     renamings, converters = _sorted_out(mapping)
     meta, prefix = model.state_dict(), model.base_model_prefix
-    groups: dict[str, tuple[Any, Collected]] = {}
+    groups: Groups = {}
     found: dict[str, Made] = {}
     for name in sorted(shapes, key=core_model_loading.dot_natural_key):
         rename = core_model_loading.rename_source_key
@@ -93,19 +93,17 @@ def _forward(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Mad
             found[renamed] = one
         else:
             _collect(groups, converters, renamed, pattern, one)
-    for target, (converter, collected) in groups.items():
-        found |= _converted(converter, target, collected, model)
-    return found
+    return found | _all_converted(groups, model, unsupported)
 
 
-def _backward(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Made]:
+def _backward(model: Any, shapes: Shapes, unsupported: list[str]) -> dict[str, Made]:
     """From the names in memory to those of a repository, as `save_pretrained` does it."""
     from transformers import conversion_mapping, core_model_loading
 
     mapping = conversion_mapping.get_model_conversion_mapping(model, add_legacy=False)
     kept = [one for one in mapping if not isinstance(one, core_model_loading.PrefixChange)]
     renamings, converters = _sorted_out([one.reverse_transform() for one in reversed(kept)])
-    groups: dict[str, tuple[Any, Collected]] = {}
+    groups: Groups = {}
     found: dict[str, Made] = {}
     for name in sorted(shapes, key=core_model_loading.dot_natural_key):
         renamed, pattern = core_model_loading.apply_converters(name, converters)
@@ -114,9 +112,19 @@ def _backward(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Ma
             found[core_model_loading.apply_renamings(name, renamings)] = one
         else:
             _collect(groups, converters, renamed, pattern, one)
+    for name, one in _all_converted(groups, model, unsupported).items():
+        found[core_model_loading.apply_renamings(name, renamings)] = one
+    return found
+
+
+def _all_converted(groups: Groups, model: Any, unsupported: list[str]) -> dict[str, Made]:
+    """What the groups of tensors that are converted together become."""
+    found: dict[str, Made] = {}
     for target, (converter, collected) in groups.items():
-        for name, one in _converted(converter, target, collected, model).items():
-            found[core_model_loading.apply_renamings(name, renamings)] = one
+        try:
+            found |= _converted(converter, target, collected, model)
+        except UnsupportedError as error:
+            unsupported.append(str(error))
     return found
 
 
@@ -129,7 +137,7 @@ def _sorted_out(mapping: Sequence[Any]) -> tuple[list[Any], list[Any]]:
 
 
 def _collect(
-    groups: dict[str, tuple[Any, Collected]],
+    groups: Groups,
     converters: Sequence[Any],
     target: str,
     pattern: str,
@@ -145,149 +153,13 @@ def _converted(converter: Any, target: str, collected: Collected, model: Any) ->
     """The results of a converter's operations, under their whole names."""
     for operation in converter.operations:
         kind = type(operation).__name__
-        if kind not in _OPERATIONS:
+        if kind not in OPERATIONS:
             message = f"the operation {kind}, which makes `{target}`, is not supported"
             raise UnsupportedError(message)
-        collected = _OPERATIONS[kind](_Call(operation, converter, target, model), collected)
+        collected = OPERATIONS[kind](Call(operation, converter, target, model), collected)
     whole = target.replace("*.", "0.") if "*." in target else target
     for pattern in collected:
         if pattern in whole:
             before, _, after = whole.partition(pattern)
-            return {f"{before}{key}{after}": _only(parts) for key, parts in collected.items()}
-    return {key: _only(parts) for key, parts in collected.items()}
-
-
-class _Call(NamedTuple):
-    """An operation, the converter that it belongs to, the first name that it makes, the model."""
-
-    operation: Any
-    converter: Any
-    target: str
-    model: Any
-
-
-def _only(parts: Sequence[Made]) -> Made:
-    if len(parts) != 1:
-        message = f"{len(parts)} tensors where one is expected"
-        raise UnsupportedError(message)
-    return parts[0]
-
-
-def _single(collected: Collected) -> Made:
-    return _only([part for parts in collected.values() for part in parts])
-
-
-def _one_target(call: _Call) -> str:
-    if len(call.converter.target_patterns) != 1:
-        message = f"several targets of {type(call.operation).__name__}"
-        raise UnsupportedError(message)
-    return str(call.converter.target_patterns[0])
-
-
-def _merge_modules(call: _Call, collected: Collected) -> Collected:
-    alone = _one_target(call) if len(collected) == 1 else None
-    return {
-        alone or pattern: [_stacked(parts, call.operation.dim)]
-        for pattern, parts in collected.items()
-    }
-
-
-def _stacked(parts: Sequence[Made], dim: int) -> Made:
-    shape = parts[0].shape
-    recipe = ["stack", dim, [part.recipe for part in parts]]
-    return Made((*shape[:dim], len(parts), *shape[dim:]), recipe)
-
-
-def _split_modules(call: _Call, collected: Collected) -> Collected:
-    alone = _one_target(call) if len(collected) == 1 else None
-    dim, found = call.operation.dim, {}
-    for pattern, parts in collected.items():
-        whole = _only(parts)
-        shape = (*whole.shape[:dim], *whole.shape[dim + 1 :])
-        for index in range(whole.shape[dim]):
-            name = (alone or pattern).replace("*", str(index))
-            found[name] = [Made(shape, ["select", dim, index, whole.recipe])]
-    return found
-
-
-def _concatenate(call: _Call, collected: Collected) -> Collected:
-    dim = call.operation.dim
-    ordered = [
-        part for pattern in call.converter.source_patterns for part in collected.get(pattern, ())
-    ]
-    shape = ordered[0].shape
-    size = sum(part.shape[dim] for part in ordered)
-    recipe = ["concat", dim, [part.recipe for part in ordered]]
-    return {_one_target(call): [Made((*shape[:dim], size, *shape[dim + 1 :]), recipe)]}
-
-
-def _chunk(call: _Call, collected: Collected) -> Collected:
-    targets = list(call.converter.target_patterns)
-    counted = call.operation.num_shards_attribute
-    if counted is not None:
-        count = getattr(call.model.config.get_text_config(), counted)
-        targets = [_one_target(call).replace("*", str(index)) for index in range(count)]
-    whole = _single(collected)
-    size, rest = divmod(whole.shape[call.operation.dim], len(targets))
-    if rest:
-        message = f"{list(whole.shape)} does not divide into {len(targets)} parts"
-        raise UnsupportedError(message)
-    return _cut(whole, call.operation.dim, dict.fromkeys(targets, size))
-
-
-def _split(call: _Call, collected: Collected) -> Collected:
-    dim, first = call.operation.dim, call.converter.target_patterns[0]
-    sizes = {
-        target: call.model.get_parameter(call.target.replace(first, target)).shape[dim]
-        for target in call.converter.target_patterns
-    }
-    return _cut(_single(collected), dim, sizes)
-
-
-def _cut(whole: Made, dim: int, sizes: Mapping[str, int]) -> Collected:
-    found, lo = {}, 0
-    for target, size in sizes.items():
-        shape = (*whole.shape[:dim], size, *whole.shape[dim + 1 :])
-        found[target] = [Made(shape, ["window", dim, lo, lo + size, whole.recipe])]
-        lo += size
-    return found
-
-
-def _transpose(call: _Call, collected: Collected) -> Collected:
-    whole, operation = _single(collected), call.operation
-    sources, targets = call.converter.source_patterns, call.converter.target_patterns
-    target = sources[0] if len(targets) > 1 and len(sources) == 1 else _one_target(call)
-    if operation.check_dims:
-        wanted = tuple(call.model.get_parameter(call.target).shape)
-        if whole.shape == wanted:
-            return {target: [whole]}
-    dims = list(range(len(whole.shape)))
-    one, other = operation.dim0, operation.dim1
-    dims[one], dims[other] = dims[other], dims[one]
-    shape = tuple(whole.shape[dim] for dim in dims)
-    return {target: [Made(shape, ["permute", dims, whole.recipe])]}
-
-
-def _interleave(call: _Call, collected: Collected) -> Collected:
-    """Every second index first, or back: `rows[i]` is where index `i` of the result comes from."""
-    whole, dim = _single(collected), call.operation.dim
-    half = whole.shape[dim] // 2
-    if call.operation.inverse:
-        rows = [
-            index for pair in zip(range(half), range(half, 2 * half), strict=True) for index in pair
-        ]
-    else:
-        rows = [*range(0, 2 * half, 2), *range(1, 2 * half, 2)]
-    target = str(call.converter.target_patterns[0])
-    return {target: [Made(whole.shape, ["take", dim, rows, whole.recipe])]}
-
-
-_OPERATIONS: Mapping[str, Callable[[_Call, Collected], Collected]] = {
-    "MergeModulelist": _merge_modules,
-    "SplitModulelist": _split_modules,
-    "Concatenate": _concatenate,
-    "Chunk": _chunk,
-    "Split": _split,
-    "Transpose": _transpose,
-    "Interleave": _interleave,
-}
+            return {f"{before}{key}{after}": only(parts) for key, parts in collected.items()}
+    return {key: only(parts) for key, parts in collected.items()}

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from hfconvert.errors import Exit, UserError
 from hfconvert.keymap.apply import apply
 from hfconvert.keymap.families import transformers_names
 from hfconvert.keymap.families.resolve import Values
+from hfconvert.keymap.families.transformers_operations import Made, UnsupportedError
 
 Any_ = Callable[..., Any]
 ROOT = Path(__file__).parents[3]
@@ -181,6 +183,10 @@ def _call(kind: str, sources: list[str], targets: list[str], **options: Any) -> 
         ("Interleave", {"dim": 0}, (6, 2)),
         ("Interleave", {"dim": 1, "inverse": True}, (3, 8)),
         ("Transpose", {"dim0": 0, "dim1": 1}, (3, 4)),
+        ("PermuteForRope", {}, (12, 3)),
+        ("PermuteForRope", {"inverse": True}, (12, 3)),
+        ("PermuteForRope", {"subconfig_key": "vision_config"}, (12, 3)),
+        ("PermuteForRope", {"permute_layer_names": ["q_proj"]}, (12, 3)),
     ],
 )
 def test_operations_are_those_of_transformers(
@@ -193,21 +199,28 @@ def test_operations_are_those_of_transformers(
     array = np.arange(np.prod(shape), dtype="<i4").reshape(shape)
     operation = converter.operations[0]
     patterns = {"source_patterns": ["w"], "target_patterns": targets}
-    expected = operation.convert({"w": [torch.from_numpy(array.copy())]}, **patterns)
+    config = SimpleNamespace(num_attention_heads=2)
+    config.vision_config = SimpleNamespace(num_attention_heads=3)
+    given = {"w": [torch.from_numpy(array.copy())]}
+    expected = operation.convert(given, **patterns, config=config)
     made = transformers_names._converted(
-        converter, targets[0], {"w": [transformers_names.Made(shape, ["source", "w"])]}, None
+        converter,
+        targets[0],
+        {"w": [Made(shape, ["source", "w"])]},
+        SimpleNamespace(config=config),
     )
     before = holding({"w": array.view("<u4")})
     entries = {name: _Maker(before, "x").entry(name, one.recipe) for name, one in made.items()}
     found = values(before.with_entries(entries))
     assert set(found) == set(expected)
-    for name, tensor in expected.items():
+    for name, value in expected.items():
+        tensor = value[0] if isinstance(value, list) else value
         assert made[name].shape == tuple(tensor.shape)
         assert np.array_equal(found[name], tensor.numpy().view("<u4"))
 
 
 def test_an_operation_without_a_counterpart_is_named() -> None:
-    converter = _call("PermuteForRope", ["q.w"], ["q.weight"])
-    one = transformers_names.Made((4, 4), ["source", "q.w"])
-    with pytest.raises(transformers_names.UnsupportedError, match="operation PermuteForRope"):
+    converter = _call("Conv3dToLinear", ["q.w"], ["q.weight"], in_channels=1, kernel_size=(1, 2, 2))
+    one = Made((4, 4), ["source", "q.w"])
+    with pytest.raises(UnsupportedError, match="operation Conv3dToLinear"):
         transformers_names._converted(converter, "q.weight", {"q.w": [one]}, None)
