@@ -1,8 +1,8 @@
 """Patterns in adapters' configurations: whether a backtracking engine can match them in bounded time.
 
 They are by whoever wrote the adapter, and `re`, with which PEFT matches them too, can be kept busy for years
-by a few characters such as `(a+)+$`. What could do that is refused before anything is matched: a repetition of
-what repeats, or of branches that begin alike, and more of either in a row than names of modules need.
+by a few characters such as `(a+)+$`. What could do that is refused before anything is matched: a repetition
+of what repeats, or of branches that begin alike, and more of either in a row than names of modules need.
 """
 
 from __future__ import annotations
