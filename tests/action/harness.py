@@ -112,8 +112,11 @@ class Asked:
     stubs: Mapping[str, Path] = field(default_factory=dict)
 
 
-def run_act(asked: Asked, folder: Path, around: Sequence[str] = ()) -> Ran:
-    """Run the workflow in an empty folder; `around` is a command that runs the one behind it."""
+def run_act(asked: Asked, folder: Path, within: Sequence[str] | None = None) -> Ran:
+    """Run the workflow in an empty folder.
+
+    `within` is a command that runs the one behind it: by default one that leaves it no network.
+    """
     workspace = _repository(asked, folder / "workspace")
     payload = folder / "event.json"
     payload.write_text(json.dumps(asked.payload))
@@ -126,7 +129,7 @@ def run_act(asked: Asked, folder: Path, around: Sequence[str] = ()) -> Ran:
         *(f"--env={name}={value}" for name, value in asked.env.items()),
     ]
     done = subprocess.run(
-        [*_cut_off(), *around, *command],
+        [*(cut_off() if within is None else within), *command],
         cwd=workspace,
         env=_environment(folder),
         capture_output=True,
@@ -189,7 +192,7 @@ def _environment(folder: Path) -> dict[str, str]:
     }
 
 
-def _cut_off() -> tuple[str, ...]:
+def cut_off() -> tuple[str, ...]:
     """A command that runs another where there is no network but loopback; empty where that is not allowed."""
     namespace = (
         "unshare",

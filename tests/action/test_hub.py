@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from tests.action import with_hub
-from tests.action.harness import Asked, Ran, run_act
+from tests.action.harness import Asked, Ran, cut_off, run_act
 from tests.action.with_hub import READS, TRUSTING, WRITES
 
 REPOS = ("input", "job", "reading", "dry", "distrusting", "trusting", "stranger")
@@ -58,8 +58,8 @@ def run(folder: Path, asked: Asked) -> Ran:
         (place / "pytorch_model.bin").write_bytes(buffer.getvalue())
         (place / "config.json").write_text('{"torch_dtype": "float32"}')
         (place / "README.md").write_text("# A model\n")
-    around = (sys.executable, str(with_hub.__file__), str(folder / "beside"))
-    ran = run_act(asked, folder, around)
+    beside = (sys.executable, str(with_hub.__file__), str(folder / "beside"))
+    ran = run_act(asked, folder, (*cut_off(), *beside))
     return replace(ran, extra=json.loads((folder / "beside" / "hub.json").read_text()))
 
 

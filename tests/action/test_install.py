@@ -1,0 +1,80 @@
+"""`install: action`, and a version: the environment that the action makes from a checkout."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.action.harness import Asked, Ran, run_act, whole_action
+from tests.written_files import content_of
+
+WORKFLOW = """\
+on: push
+permissions: {}
+jobs:
+  action:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - id: convert
+        uses: owner/hfconvert@v1
+        with: {recipe: recipe.yaml, token: hf_notforpackages}
+      - id: again
+        uses: owner/hfconvert@v1
+        with: {recipe: recipe.yaml}
+      - id: look
+        run: |
+          "$RUNNER_TEMP/hfconvert-venv/bin/python" -I -c '
+          import importlib.util, hfconvert
+          print("torch", importlib.util.find_spec("torch"))
+          print("from", hfconvert.__file__)'
+          ls
+  absent:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - id: convert
+        uses: owner/hfconvert@v1
+        with: {recipe: recipe.yaml, install: "0.0.0-$(touch PWNED)"}
+      - id: look
+        if: always()
+        run: test ! -e PWNED && echo "status ${{ steps.convert.outputs.status }}"
+"""
+# Modules of the workspace that a careless call of Python would import in place of the real ones.
+TRAPS = {f"{name}.py": "open('TRAPPED', 'w')\n" for name in ("pip", "venv", "hfconvert", "numpy")}
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """The one run; pip may reach the network, by the settings of this environment."""
+    import torch
+
+    folder = tmp_path_factory.mktemp("install")
+    files: dict[str, str | bytes] = {
+        "source/w.pt": content_of("w.pt", {"w": torch.ones(2, 2)}),
+        "recipe.yaml": "version: 1\nsource: {path: source}\noutput: {path: out}\n",
+        **TRAPS,
+    }
+    pip = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+    action = whole_action(folder / "action")
+    return run_act(Asked(workflow=WORKFLOW, files=files, env=pip, action=action), folder, ())
+
+
+@pytest.mark.slow
+def test_the_action_installs_itself_and_no_torch(ran: Ran) -> None:
+    assert ran.result("action") == "success", ran.text
+    assert ran.outputs("action", "convert")["status"] == "converted"
+    assert ran.outputs("action", "again")["status"] == "up-to-date"
+    said = ran.log("action", "look")
+    assert "torch None" in said
+    assert "hfconvert-venv/lib" in said
+    assert "TRAPPED" not in said
+
+
+@pytest.mark.slow
+def test_a_version_that_is_not_there_fails_and_says_so(ran: Ran) -> None:
+    assert ran.result("absent", "convert") == "failure"
+    assert "status failed" in ran.log("absent", "look")
+    (said,) = ran.said("absent", "convert")
+    assert "hfconvert could not be installed" in said.message
