@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ class Side:
     pickles: tuple[Mapping[str, Any], ...] = ()
     findings: tuple[Finding, ...] = ()
     plan: Plan | None = None
+    recipe: Recipe | None = None  # that of the plan, all that it names being at hand
 
     @property
     def is_folder(self) -> bool:
@@ -70,10 +71,11 @@ def open_source(location: Location, recipe: Recipe | None) -> Side:
     """The source as it is, or what the recipe makes of it. UserError where it cannot be read."""
     if recipe is None:
         return open_found(fetch_location(location))
-    source = {"path": location.path, "repo": location.repo, "revision": location.revision or "main"}
+    kept = recipe.source.revision if location.repo == recipe.source.repo else "main"
+    source = {"path": location.path, "repo": location.repo, "revision": location.revision or kept}
     at = recipe.model_copy(update={"source": recipe.source.model_copy(update=source)})
     fetched = fetch_source(at)
-    return _planned(make_plan(fetched.recipe, fetched.origin))
+    return replace(_planned(make_plan(fetched.recipe, fetched.origin)), recipe=fetched.recipe)
 
 
 def open_found(place: Place, wanted: Wanted = _AS_IT_IS) -> Side:

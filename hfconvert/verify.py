@@ -74,7 +74,7 @@ def verify(
         if error.exit > Exit.SOURCE:  # the Hub or this machine: nothing is said of the candidate
             raise
         return _report(ours, _unopened(theirs_at), started, _unusable(error))
-    proof = _compare(ours, theirs, recipe, console, allowed)
+    proof = _compare(ours, theirs, console, allowed)
     said = (*ours.findings, *theirs.findings, *proof.findings)
     report = _report(ours, theirs.document(), started, replace(proof, findings=said))
     return replace(report, paired=tuple(_paired(ours, theirs, proof.pairs)))
@@ -122,13 +122,11 @@ def compare_weights(ours: Side, theirs: Side, console: Console, *, planned: bool
     return Proof(checks, (*named, *valued, *cast), pairs=found.pairs)
 
 
-def _compare(
-    ours: Side, theirs: Side, recipe: Recipe | None, console: Console, allowed: Allowed
-) -> Proof:
-    weights = compare_weights(ours, theirs, console, planned=recipe is not None)
+def _compare(ours: Side, theirs: Side, console: Console, allowed: Allowed) -> Proof:
+    weights = compare_weights(ours, theirs, console, planned=ours.plan is not None)
     files, filed = _files(ours, theirs)
     done = (*weights.checks, files)
-    model = check_model(ours, theirs, weights.pairs, recipe, allowed, done)
+    model = check_model(ours, theirs, weights.pairs, allowed, done)
     return Proof(
         (*done, *model.checks),
         (*weights.findings, *filed, *model.findings),

@@ -32,7 +32,6 @@ def check_model(
     ours: Side,
     theirs: Side,
     pairs: Pairs,
-    recipe: Recipe | None,
     allowed: Allowed,
     done: Sequence[Check],
 ) -> Modelled:
@@ -42,7 +41,9 @@ def check_model(
     said already.
     """
     conversion = _conversion(ours, theirs, pairs)
-    asked = recipe or parse(json.dumps({"version": 1, "source": {"path": str(ours.path)}}), "-")
+    asked = ours.recipe or parse(
+        json.dumps({"version": 1, "source": {"path": str(ours.path)}}), "-"
+    )
     reason = _needless(theirs, done)
     if reason:
         left_out = skipped(reason, merge=bool(conversion.adapters))
