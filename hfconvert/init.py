@@ -10,7 +10,7 @@ from hfconvert.inspect.facts import inspect_files
 from hfconvert.inspect.propose import propose
 from hfconvert.inspect.recipe_text import recipe_text
 from hfconvert.recipe import Location, parse_location
-from hfconvert.sourcing import list_what
+from hfconvert.sourcing import is_path, list_what
 
 
 def init(what: str, folder: Path) -> str:
@@ -47,8 +47,4 @@ def _store(text: str, file: Path) -> None:
 
 
 def _location(what: str) -> Location:
-    """What is meant, by the rule of `sourcing.list_what`: it looks where there is something to look at."""
-    path = Path(what)
-    if path.exists() or what[:1] in "./" or what.count("/") != 1:
-        return Location(path=path)
-    return parse_location(what, subject="WHAT")
+    return Location(path=Path(what)) if is_path(what) else parse_location(what, subject="WHAT")

@@ -11,6 +11,7 @@ from hfconvert.inspect.listing import Listing, list_files
 from hfconvert.readers.origin import Origin
 
 if TYPE_CHECKING:
+    from hfconvert.findings import Finding
     from hfconvert.hub.checkout import Asked
     from hfconvert.hub.source import Snapshot
     from hfconvert.recipe import Location, Recipe
@@ -38,9 +39,10 @@ def fetch_source(recipe: Recipe) -> Sourced:
     if recipe.source.repo is None:
         return Sourced(recipe)
     from hfconvert.hub.checkout import check_out  # noqa: PLC0415 - huggingface_hub, where it is needed
+    from hfconvert.hub.earlier_config import with_earlier_config  # noqa: PLC0415
 
     snapshot = _pinned(recipe)
-    checkout = check_out(snapshot, _asked(recipe))
+    checkout = with_earlier_config(snapshot, check_out(snapshot, _asked(recipe)))
     return Sourced(_at(recipe, checkout.root), checkout.origin, snapshot)
 
 
@@ -50,9 +52,10 @@ def look_at_source(recipe: Recipe) -> Sourced:
     if recipe.source.repo is None:
         return Sourced(recipe)
     from hfconvert.hub.checkout import look_into  # noqa: PLC0415 - huggingface_hub, where it is needed
+    from hfconvert.hub.earlier_config import with_earlier_config  # noqa: PLC0415
 
     snapshot = _pinned(recipe)
-    checkout = look_into(snapshot, _asked(recipe))
+    checkout = with_earlier_config(snapshot, look_into(snapshot, _asked(recipe)))
     return Sourced(_at(recipe, checkout.root), checkout.origin, snapshot)
 
 
@@ -98,12 +101,20 @@ def _with_adapters(recipe: Recipe) -> Recipe:
     lora = recipe.lora
     if lora is None or all(one.location.path is not None for one in lora.adapters):
         return recipe
-    here = [fetch_location(one.location).path for one in lora.adapters]
+    here = [fetch_location(one.location) for one in lora.adapters]
     adapters = tuple(
         one.model_copy(
-            update={"adapter": replace(one.location, path=path, repo=None, revision=None)}
+            update={
+                "adapter": replace(
+                    one.location,
+                    path=place.path,
+                    repo=None,
+                    revision=None,
+                    findings=place.findings,
+                )
+            }
         )
-        for one, path in zip(lora.adapters, here, strict=True)
+        for one, place in zip(lora.adapters, here, strict=True)
     )
     return recipe.model_copy(update={"lora": lora.model_copy(update={"adapters": adapters})})
 
@@ -115,14 +126,21 @@ class Place:
     path: Path
     origin: Origin | None = None
 
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was noticed when it was fetched."""
+        return self.origin.findings if self.origin else ()
+
 
 def fetch_location(location: Location) -> Place:
     """What a location names, on local disk: a path as it is, a repository fetched and verified. UserError."""
     if location.path is not None:
         return Place(location.path)
     from hfconvert.hub.checkout import Asked, check_out  # noqa: PLC0415 - huggingface_hub
+    from hfconvert.hub.earlier_config import with_earlier_config  # noqa: PLC0415
 
-    checkout = check_out(_snapshot(location.repo or "", location.revision), Asked())
+    snapshot = _snapshot(location.repo or "", location.revision)
+    checkout = with_earlier_config(snapshot, check_out(snapshot, Asked()))
     return Place(checkout.root, checkout.origin)
 
 
@@ -136,15 +154,20 @@ class LookedAt:
 
 def look_at(what: str) -> LookedAt:
     """The files of a folder, file or repository, as `inspect` looks at them. UserError."""
-    path = Path(what)
-    if path.exists() or what[:1] in "./" or what.count("/") != 1:
-        return LookedAt(list_files(path))
+    if is_path(what):
+        return LookedAt(list_files(Path(what)))
     from hfconvert.hub.checkout import list_repository  # noqa: PLC0415 - huggingface_hub
     from hfconvert.recipe import parse_location  # noqa: PLC0415 - pydantic, where it is needed
 
     location = parse_location(what, subject="WHAT")
     snapshot = _snapshot(location.repo or "", location.revision)
     return LookedAt(Listing(*list_repository(snapshot)), snapshot)
+
+
+def is_path(what: str) -> bool:
+    """Whether WHAT is a path, there or misspelt: it is no `org/name`, with or without a revision."""
+    repo = what.partition("@")[0]
+    return Path(what).exists() or what[:1] in "./" or repo.count("/") != 1
 
 
 def list_what(what: str) -> Listing:

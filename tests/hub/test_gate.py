@@ -11,9 +11,12 @@ import torch
 
 from hfconvert.console import Console
 from hfconvert.gate import check
+from hfconvert.init import init
+from hfconvert.inspect.facts import inspect_files
 from hfconvert.recipe import parse
 from hfconvert.report.documents import report_document
 from hfconvert.run import run
+from hfconvert.sourcing import list_what
 from tests.hub.loopback.server import RunningHub
 from tests.written_files import content_of
 
@@ -78,6 +81,23 @@ def test_a_revision_is_judged_as_it_was(hub: RunningHub, push: Push) -> None:
 
     assert broken(check(f"owner/m@{before}", None, Console(-1))) == set()
     assert broken(check("owner/m", None, Console(-1))) == {"proof"}
+
+
+def test_a_pull_request_of_the_hub_is_judged_and_inspected(
+    hub: RunningHub,
+    push: Push,
+    state: dict[str, torch.Tensor],
+    sign_in: Callable[[str], None],
+) -> None:
+    push({"pytorch_model.bin": state, "config.json": {"torch_dtype": "float32"}})
+    sign_in(hub.token())
+    text = "version: 1\nsource: {repo: owner/m}\npublish: {how: pull_request}\n"
+    run(parse(text, "recipe.yaml"), Console(-1))
+
+    assert broken(check("owner/m", None, Console(-1))) == {"format"}
+    assert broken(check("owner/m@refs/pr/1", None, Console(-1))) == set()
+    assert inspect_files(list_what("owner/m@refs/pr/1"))["format"] == "safetensors"
+    assert "revision: refs/pr/1" in init("owner/m@refs/pr/1", Path())
 
 
 def test_a_record_is_held_against_what_the_hub_records(
