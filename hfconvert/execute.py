@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -32,7 +33,7 @@ from hfconvert.tensors.tally import Loss, Tally
 from hfconvert.work import Finished, Journal, sync
 
 COPY = 1 << 20  # bytes of a side file copied at once
-WRITERS = 4  # threads that wait for the disk: it is fastest with several things to do
+WRITERS = 2  # threads that wait for the disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +97,12 @@ def execute(
     """
     settled: list[Future[None]] = []
     remaining = iter(shards)
+    desks = [[_Buffer() for _ in range(BUFFERS)] for _ in range(WORKERS)]
     with ThreadPoolExecutor(1) as settling:
         while group := list(islice(remaining, together)):
             earlier = {shard.file: journal.finished(shard.file, shard.size) for shard in group}
             new = [shard for shard in group if earlier[shard.file] is None]
-            sums = _make(new, folder, advance)
+            sums = _make(new, folder, desks, advance)
             for shard in group:
                 done = earlier[shard.file]
                 if done is not None:
@@ -141,9 +143,12 @@ def _part(folder: Path, shard: Shard) -> Path:
 
 
 def _make(
-    shards: Sequence[Shard], folder: Path, advance: Callable[[int], object]
+    shards: Sequence[Shard],
+    folder: Path,
+    desks: Sequence[list[_Buffer]],
+    advance: Callable[[int], object],
 ) -> dict[str, str]:
-    """Write the shards; sha256 by file."""
+    """Write the shards, one worker at each desk; sha256 by file."""
     stop = threading.Event()
     with (
         ExitStack() as stack,
@@ -151,19 +156,23 @@ def _make(
         ThreadPoolExecutor(WORKERS) as pool,
     ):
         targets = [_open(shard, folder, stack) for shard in shards]
-        orders = [
-            targets[n % len(targets) :] + targets[: n % len(targets)] for n in _workers(targets)
-        ]
+        work = partial(_work, stop=stop, advance=advance, writers=writers)
         try:
-            for worker in [pool.submit(_work, order, stop, advance, writers) for order in orders]:
+            workers = [
+                pool.submit(work, *each) for each in zip(_orders(targets), desks, strict=True)
+            ]
+            for worker in workers:
                 worker.result()
         finally:
             _halt(targets, stop)
     return {target.shard.file: target.hash.hexdigest() for target in targets}
 
 
-def _workers(targets: Sequence[_Target]) -> range:
-    return range(WORKERS if targets else 0)
+def _orders(targets: Sequence[_Target]) -> Iterator[Sequence[_Target]]:
+    """In which order each worker takes the shards up: each begins with one of its own."""
+    for number in range(WORKERS):
+        first = number % len(targets) if targets else 0
+        yield [*targets[first:], *targets[:first]]
 
 
 def _open(shard: Shard, folder: Path, stack: ExitStack) -> _Target:
@@ -184,6 +193,8 @@ def _halt(targets: Iterable[_Target], stop: threading.Event) -> None:
 
 def _work(
     targets: Sequence[_Target],
+    buffers: list[_Buffer],
+    *,
     stop: threading.Event,
     advance: Callable[[int], object],
     writers: Executor,
@@ -192,7 +203,6 @@ def _work(
 
     Buffers take turns: one is filled and hashed while the others are on their way to the disk.
     """
-    buffers = [_Buffer() for _ in range(BUFFERS)]
     try:
         for target in targets:
             for chunk in target.chunks:
