@@ -8,6 +8,8 @@ answered on the spot. Questions and answers are JSON values.
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -15,6 +17,9 @@ from importlib.util import find_spec
 from typing import Any
 
 NEEDED = ("torch", "transformers")
+# Variables that hold what others must not learn. A model's own code, where that is allowed, runs in the
+# process that answers, and needs none of them.
+_SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|CREDENTIALS?|KEY)(_|$)|^HF_OIDC_")
 
 
 class HarnessError(Exception):
@@ -43,6 +48,7 @@ def _by_child(document: Mapping[str, Any]) -> dict[str, Any]:
     child = subprocess.run(  # noqa: S603 - our own interpreter and our own module
         [sys.executable, "-c", script],
         input=json.dumps(document).encode(),
+        env={name: value for name, value in os.environ.items() if not _SECRET.search(name)},
         capture_output=True,
         check=False,
     )

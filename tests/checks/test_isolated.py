@@ -80,3 +80,28 @@ def test_what_is_not_installed_is_known_without_importing_it(
     assert missing_libraries() == ()
     monkeypatch.setattr(isolated, "NEEDED", ("json", "no_such_library"))
     assert missing_libraries() == ("no_such_library",)
+
+
+def test_no_token_is_in_the_environment_of_the_process_that_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    secrets = (
+        "HF_TOKEN",
+        "GITHUB_TOKEN",
+        "ACTIONS_ID_TOKEN_REQUEST_URL",
+        "HF_OIDC_RESOURCE",
+        "AWS_SECRET_KEY",
+    )
+    kept = ("TOKENIZERS_PARALLELISM", "HF_HOME", "KEYBOARD")
+    for name in (*secrets, *kept):
+        monkeypatch.setenv(name, "x")
+    run = subprocess.run
+
+    def other(command: list[str], **options: Any) -> Any:
+        told = "import json, os; print(json.dumps(dict(os.environ)))"
+        return run([command[0], "-c", told], **options)
+
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setattr(subprocess, "run", other)
+    environment = ask("architecture", REQUEST)
+    assert {name for name in (*secrets, *kept) if name in environment} == set(kept)

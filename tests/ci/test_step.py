@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -171,3 +173,17 @@ def test_the_gate_judges_the_working_directory(step: Step, workspace: Path) -> N
     done = step(mode="check", recipe="", set="")
     assert (done.code, done.outputs["status"], done.outputs["verified"]) == (0, "verified", "true")
     assert done.summary.startswith("### hfconvert .\n\n**verified**")
+
+
+def test_the_library_of_the_hub_is_not_loaded_before_tokens_are_settled() -> None:
+    """It reads once, when it is imported, whether a stored token is to be used."""
+    script = "import hfconvert.ci.step, sys; sys.exit('huggingface_hub' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_a_login_of_the_machine_is_found_where_it_was_stored(
+    step: Step, environment: dict[str, str]
+) -> None:
+    step(recipe="recipe.yaml")
+    stored = Path("~/.cache/huggingface/token").expanduser()
+    assert environment["HF_TOKEN_PATH"] == str(stored)
