@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from pathlib import Path
 
 import pytest
 
-from tests.action.harness import Asked, Ran, run_act, whole_action
+from tests.action.harness import ROOT, Asked, Ran, run_act, whole_action
 from tests.written_files import content_of
 
 WORKFLOW = """\
@@ -59,6 +61,37 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     pip = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
     action = whole_action(folder / "action")
     return run_act(Asked(workflow=WORKFLOW, files=files, env=pip, action=action), folder, ())
+
+
+# In place of Python: makes programs that tell what their environment holds.
+PYTHON = """\
+#!/bin/sh
+mkdir -p "$4/bin"
+for name in pip hfconvert; do
+  printf '#!/bin/sh\\nenv >>"%s/seen"\\n' "$4" >"$4/bin/$name"
+  chmod +x "$4/bin/$name"
+done
+env >"$4/seen"
+"""
+TOKENS = (
+    *("HFC_TOKEN", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"),
+    *("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_URL"),
+)
+
+
+def test_no_package_that_is_built_finds_a_token(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(PYTHON)
+    python.chmod(0o755)
+    tokens = dict.fromkeys(TOKENS, "hf_secret")
+    subprocess.run(
+        [ROOT / ".ci" / "install-action", tmp_path / "venv"],
+        env={**os.environ, **tokens, "HFC_PYTHON": str(python), "HFC_INSTALL": "1.2.3"},
+        check=True,
+    )
+    seen = (tmp_path / "venv" / "seen").read_text()
+    assert seen.count("HFC_INSTALL=1.2.3\n") == 3
+    assert "hf_secret" not in seen
 
 
 @pytest.mark.slow
