@@ -75,9 +75,19 @@ def verify(
             raise
         return _report(ours, _unopened(theirs_at), started, _unusable(error))
     proof = _compare(ours, theirs, console, allowed)
-    said = (*ours.findings, *theirs.findings, *proof.findings)
+    said = (*ours.findings, *theirs.findings, *proof.findings, *_unknown(ours, proof))
     report = _report(ours, theirs.document(), started, replace(proof, findings=said))
     return replace(report, paired=tuple(_paired(ours, theirs, proof.pairs)))
+
+
+def _unknown(ours: Side, proof: Proof) -> Iterator[Finding]:
+    """What may lie between two sides that differ, where no recipe says it."""
+    failed = {check.name for check in proof.checks if check.status == "fail"}
+    if ours.plan is None and failed & {"names", "tensors"}:
+        message = (
+            "without a recipe, casts, wrappers and one prefix are all that is known to lie between"
+        )
+        yield info("names", "", message, "a map or merge that was meant: verify with --recipe")
 
 
 def _paired(ours: Side, theirs: Side, pairs: Mapping[str, str]) -> Iterator[Paired]:

@@ -35,9 +35,7 @@ def check_found_dtypes(
     """
     changed = [pair for pair in pairs if pair.before != pair.after]
     if planned:
-        faults = [
-            f"{pair.name}: the recipe says {pair.before}, it is {pair.after}" for pair in changed
-        ]
+        faults = list(_unlike_the_recipe(changed))
     else:
         faults = [*_incomparable(changed), *_mixed(pairs), *_unsaid(changed, said)]
     casts = Counter((pair.before.code, pair.after.code) for pair in changed)
@@ -56,6 +54,14 @@ def check_found_dtypes(
         Finding(level="error", check="dtypes", subject="", message=fault) for fault in faults[:20]
     ]
     return check, (*errors, *_casts_said(casts, said, faults))
+
+
+def _unlike_the_recipe(changed: Iterable[Pair]) -> Iterator[str]:
+    ways: dict[tuple[str, str], list[str]] = {}
+    for pair in changed:
+        ways.setdefault((str(pair.before), str(pair.after)), []).append(pair.name)
+    for (wanted, found), names in ways.items():
+        yield f"the recipe says {wanted}, and {len(names)} tensors are {found}: {listed(names)}"
 
 
 def _incomparable(changed: Iterable[Pair]) -> Iterator[str]:

@@ -289,7 +289,9 @@ def test_a_recipe_explains_what_lies_between(
         },
     )
     (candidate / "config.json").write_text(json.dumps({**CONFIG, "dtype": "bfloat16"}))
-    assert verify(source, candidate).failed() == {"names"}
+    alone = verify(source, candidate)
+    assert alone.failed() == {"names"}
+    assert "without a recipe, casts, wrappers and one prefix are all" in alone.notes()
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(
         "version: 1\nsource: {path: ./elsewhere}\ndtype: bfloat16\nkey_map:\n"
@@ -298,3 +300,5 @@ def test_a_recipe_explains_what_lies_between(
     assert verify(source, candidate, "--recipe", recipe).code == 0
     wrong = verify(source, candidate, "--recipe", recipe, "--set", "dtype=keep")
     assert wrong.failed() == {"dtypes"}
+    assert "the recipe says F32, and 13 tensors are BF16: `model.embed_tokens" in wrong.errors()
+    assert "without a recipe" not in wrong.notes()
