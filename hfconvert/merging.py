@@ -57,6 +57,7 @@ def merge(
         ties=found or implied_ties(decided.checkpoint, config or {}),
         source=source.repo,
         where=recipe.position,
+        folder=source.folder,
         root=None if recipe.key_map or recipe.source.files else source.folder,
     )
     return merge_adapters(decided.checkpoint, recipe.lora, setting, tally)

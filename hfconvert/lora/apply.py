@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from hfconvert.errors import raise_any
 from hfconvert.findings import Finding, info
@@ -20,6 +21,7 @@ from hfconvert.lora.model_engine import (
     whole_model,
 )
 from hfconvert.lora.nodes import Making, merged
+from hfconvert.lora.parents import parent_of
 from hfconvert.lora.quantized import make_plain
 from hfconvert.lora.reading import Asked, open_adapter
 from hfconvert.lora.settle import Settled, State, settle
@@ -36,9 +38,8 @@ def merge_adapters(checkpoint: Checkpoint, lora: Lora, setting: Setting, tally: 
     UserError with everything that is wrong with any of them.
     """
     adapters = tuple(_opened(lora, setting.where))
-    plain = make_plain(
-        checkpoint, setting.config, lora.base_quantization, setting.source, setting.where
-    )
+    parent = partial(parent_of, setting.config, setting.source, setting.folder)
+    plain = make_plain(checkpoint, setting.config, lora.base_quantization, parent, setting.where)
     base = Base(plain.checkpoint, setting.config, setting.ties)
     found = [match(adapter, base, lora.peft_version) for adapter in adapters]
     raise_any(problem for one in found for problem in one.problems)

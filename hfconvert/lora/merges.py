@@ -67,7 +67,8 @@ class Setting:
 
     `config` is the base's configuration, `ties` maps names that are not stored to those they are restored
     from, `source` is the base's identity on the Hub if it has one, `where` gives positions in the recipe.
-    `root` is the folder of the base, None where it is no folder or its names were mapped.
+    `root` is the folder of the base, None where it is no folder or its names were mapped; `folder` is it
+    whatever became of the names.
     """
 
     config: Mapping[str, Any]
@@ -75,3 +76,4 @@ class Setting:
     source: str | None
     where: Callable[..., str]
     root: Path | None = None
+    folder: Path | None = None

@@ -26,12 +26,6 @@ from hfconvert.tensors.checkpoint import Checkpoint, Entry
 from hfconvert.tensors.dtype import BY_CODE, BY_TORCH, DType
 
 _STATE = re.compile(r"(?P<name>.+)\.quant_state\.bitsandbytes__(nf4|fp4)$")
-# Ends of names of repositories that say how the weights were quantised.
-_ENDS = re.compile(
-    r"[-_.]((unsloth[-_])?bnb[-_])?(4bit|8bit|nf4|fp4|int4|int8|w4a16|w8a8|gptq([-_]int\d)?|awq|fp8|mxfp4"
-    r"|gptq[-_]\dbit|hqq|eetq|aqlm|quantized)([-_.].*)?$",
-    re.IGNORECASE,
-)
 # Stored tensors of formats that are recognised and not made plain.
 _OTHER = {
     ".qweight": "GPTQ or AWQ",
@@ -64,12 +58,12 @@ def make_plain(
     checkpoint: Checkpoint,
     config: Mapping[str, Any],
     wanted: Literal["refuse", "dequantize"],
-    source: str | None,
+    parent: Callable[[], str | None],
     where: Callable[..., str],
 ) -> Plained:
     """The base as it is where nothing is quantised; plain where the recipe asks for it.
 
-    UserError: exit 2 where the recipe refuses quantised bases, with the parent's name where one is known;
+    UserError: exit 2 where the recipe refuses quantised bases, with the name that `parent` gives, if any;
     exit 3 for formats that are not made plain.
     """
     found = dict(_quantized(checkpoint, config))
@@ -81,7 +75,7 @@ def make_plain(
     schemes = sorted({*(one.scheme for one in found.values()), *others})
     if wanted == "refuse":
         subject = where("lora", "base_quantization")
-        raise UserError(_refused(schemes, config, source, subject))
+        raise UserError(_refused(schemes, parent(), subject))
     raise_any(_unknown(scheme) for scheme in others)
     entries = dict(_entries(checkpoint, found))
     message = f"{len(found)} weights of {', '.join(schemes)} are made plain: {listed(found, 4)}"
@@ -93,14 +87,6 @@ def make_plain(
         gone,
         (info("lora", "", message, "the result is as large as the model before it was quantised"),),
     )
-
-
-def parent_of(config: Mapping[str, Any], source: str | None) -> str | None:
-    """The model that was quantised, by the names of repositories; None where no name tells."""
-    for name in (source, config.get("_name_or_path")):
-        if isinstance(name, str) and "/" in name and _ENDS.search(name):
-            return _ENDS.sub("", name)
-    return None
 
 
 def _quantized(checkpoint: Checkpoint, config: Mapping[str, Any]) -> Iterator[tuple[str, Found]]:
@@ -184,10 +170,7 @@ def _entries(checkpoint: Checkpoint, found: Mapping[str, Found]) -> Iterator[tup
             yield weight, Entry(Plain(one.packing, one.dtype), sources, ("dequantize",))
 
 
-def _refused(
-    schemes: list[str], config: Mapping[str, Any], source: str | None, subject: str
-) -> Problem:
-    parent = parent_of(config, source)
+def _refused(schemes: list[str], parent: str | None, subject: str) -> Problem:
     instead = (
         f"take {parent} as the source"
         if parent

@@ -66,7 +66,11 @@ def open_adapter(asked: Asked) -> Adapter:
         pickles=tuple(
             (file.source.name, file.contents.pickle) for file in found.files if file.contents.pickle
         ),
-        findings=(*_of_the_adapter(found.findings, label), *findings),
+        findings=(
+            *asked.location.findings,
+            *_of_the_adapter(found.findings, label),
+            *findings,
+        ),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import AfterValidator, PlainSerializer, PlainValidator, ValidationInfo
 
 from hfconvert.errors import UserError, recipe_problem
+from hfconvert.findings import Finding
 from hfconvert.recipe.faults import RefusedError, shown
 from hfconvert.recipe.model import Shape, Text, holds_placeholder, recipe_folder
 from hfconvert.recipe.scalars import as_written
@@ -27,7 +28,7 @@ class Location:
 
     Before `substitute` has filled in a `${...}`, `repo` is the text as it was written. Once a repository was
     looked at, `revision` is its commit, `here` the folder that stands for it on this disk, and `remote` holds
-    those of its files that are read by ranges.
+    those of its files that are read by ranges; `findings` is what was noticed then.
     """
 
     path: Path | None = None
@@ -35,6 +36,7 @@ class Location:
     revision: str | None = None
     here: Path | None = field(default=None, compare=False)
     remote: Mapping[str, SourceFile] = field(default_factory=dict, compare=False)
+    findings: tuple[Finding, ...] = field(default=(), compare=False)
 
     @property
     def local(self) -> Path | None:

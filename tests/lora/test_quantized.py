@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from hfconvert.errors import UserError
-from hfconvert.lora.quantized import make_plain, parent_of
+from hfconvert.lora.parents import parent_of
+from hfconvert.lora.quantized import make_plain
 from hfconvert.readers.load import Wanted, load
 from hfconvert.tensors.box import full, shape_of
 from hfconvert.tensors.computed import elements_at
@@ -24,7 +25,9 @@ FOLDER = Path(__file__).parents[1] / "fixtures" / "quantized"
 
 def plain(path: Path, config: dict[str, Any]) -> dict[str, LazyTensor]:
     found = load(path, Wanted())
-    made = make_plain(found.checkpoint, config, "dequantize", None, lambda *path: "recipe.yaml:1:1")
+    made = make_plain(
+        found.checkpoint, config, "dequantize", lambda: None, lambda *path: "recipe.yaml:1:1"
+    )
     return {name: entry.tensor for name, entry in made.checkpoint.items()}
 
 
@@ -109,5 +112,29 @@ def test_formats_that_are_not_made_plain_say_so(tmp_path: Path) -> None:
     ],
 )
 def test_the_parent_by_the_name(name: str, parent: str | None) -> None:
-    assert parent_of({}, name) == parent
-    assert parent_of({"_name_or_path": name}, None) == parent
+    assert parent_of({}, name, None) == parent
+    assert parent_of({"_name_or_path": name}, None, None) == parent
+
+
+@pytest.mark.parametrize(
+    ("head", "parent"),
+    [
+        ("base_model: org/plain\nbase_model_relation: quantized\n", "org/plain"),
+        ("license: mit\nbase_model:\n- org/plain\n", "org/plain"),
+        ("base_model: org/plain\nbase_model_relation: finetune\n", "org/model"),
+        ("base_model: [org/one, org/two]\n", "org/model"),
+        ("base_model: org/model-bnb-4bit\n", "org/model"),
+        ("base_model: ../../etc/passwd\n", "org/model"),
+        ("base_model: [\n", "org/model"),
+        ("tags: [x]\n", "org/model"),
+    ],
+)
+def test_the_parent_by_the_card_else_by_the_name(head: str, parent: str, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text(f"---\n{head}---\n# Card\nbase_model: no/such\n")
+    assert parent_of({}, "org/model-bnb-4bit", tmp_path) == parent
+
+
+def test_a_folder_without_a_card(tmp_path: Path) -> None:
+    assert parent_of({}, "org/model", tmp_path) is None
+    (tmp_path / "README.md").write_text("no metadata\n")
+    assert parent_of({}, "org/model", tmp_path) is None
