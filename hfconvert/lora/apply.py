@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from hfconvert.errors import raise_any
+from hfconvert.errors import Problem, UserError, raise_any
 from hfconvert.findings import Finding, info
 from hfconvert.lora.adapter import Adapter
 from hfconvert.lora.assets import said_of_assets
 from hfconvert.lora.base import Base
 from hfconvert.lora.changed_config import change_config
-from hfconvert.lora.identity import check_identity
+from hfconvert.lora.identity import other_bases, said_of_bases
 from hfconvert.lora.match import families_of, match
 from hfconvert.lora.merges import Merges, Result, Setting, Sum
 from hfconvert.lora.model_engine import (
@@ -37,13 +37,13 @@ def merge_adapters(checkpoint: Checkpoint, lora: Lora, setting: Setting, tally: 
 
     UserError with everything that is wrong with any of them.
     """
-    adapters = tuple(_opened(lora, setting.where))
+    adapters = _opened(lora, setting.where)
     parent = partial(parent_of, setting.config, setting.source, setting.folder)
     plain = make_plain(checkpoint, setting.config, lora.base_quantization, parent, setting.where)
     base = Base(plain.checkpoint, setting.config, setting.ties)
     found = [match(adapter, base, lora.peft_version) for adapter in adapters]
-    raise_any(problem for one in found for problem in one.problems)
-    identity = check_identity(adapters, lora.base, setting.source, setting.where)
+    others = other_bases(adapters, lora.base, setting.source, setting.where)
+    raise_any([*(problem for one in found for problem in one.problems), *others])
     settled = settle(base, found, lora.on_tie, setting.where)
     changed = change_config(base, settled, adapters)
     raise_any(changed.problems)
@@ -70,7 +70,7 @@ def merge_adapters(checkpoint: Checkpoint, lora: Lora, setting: Setting, tally: 
         *(finding for one in found for finding in one.findings),
         *(one for adapter in adapters for one in said_of_assets(adapter.label, adapter.root)),
         *plain.findings,
-        *identity,
+        *said_of_bases(adapters, lora.base, setting.source),
         *settled.findings,
         *changed.findings,
         *_said_of_engine(sums, model, needs_model(adapters)),
@@ -79,17 +79,24 @@ def merge_adapters(checkpoint: Checkpoint, lora: Lora, setting: Setting, tally: 
     return Result(plain.checkpoint.with_entries(entries, *gone), merges, findings)
 
 
-def _opened(lora: Lora, where: Callable[..., str]) -> Iterator[Adapter]:
+def _opened(lora: Lora, where: Callable[..., str]) -> tuple[Adapter, ...]:
+    """All of them, or a UserError with what is wrong with any."""
+    adapters: list[Adapter] = []
+    problems: list[Problem] = []
     for number, one in enumerate(lora.adapters):
-        yield open_adapter(
-            Asked(
-                location=one.location,
-                weight=one.weight,
-                alpha=lora.lora_alpha,
-                where=where("lora", "adapters", number, "adapter"),
-                where_alpha=where("lora", "lora_alpha"),
-            )
+        asked = Asked(
+            location=one.location,
+            weight=one.weight,
+            alpha=lora.lora_alpha,
+            where=where("lora", "adapters", number, "adapter"),
+            where_alpha=where("lora", "lora_alpha"),
         )
+        try:
+            adapters.append(open_adapter(asked))
+        except UserError as error:
+            problems += error.problems
+    raise_any(problems)
+    return tuple(adapters)
 
 
 def _finder(base: Base, settled: Settled) -> Callable[[str], LazyTensor]:

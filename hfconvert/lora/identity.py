@@ -5,24 +5,30 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from hfconvert.errors import Problem, raise_any, recipe_problem
+from hfconvert.errors import Problem, recipe_problem
 from hfconvert.findings import Finding, info, warning
 from hfconvert.lora.adapter import Adapter
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
-def check_identity(
+def other_bases(
     adapters: Iterable[Adapter], accepted: str | None, source: str | None, where: Callable[..., str]
-) -> list[Finding]:
-    """Compare what each adapter records with the source's id on the Hub, or with what the recipe accepts.
+) -> Iterator[Problem]:
+    """Adapters that record another id on the Hub than the source's, or than the recipe accepts (exit 2).
 
-    A record that is a local path, or none, is no identity: a finding. A record of another id than the
-    source's is exit 2, unless the recipe accepts it.
+    A record that is a local path, or none, is no identity.
     """
-    known = list(adapters)
-    raise_any(problem for adapter in known for problem in _other(adapter, accepted, source, where))
-    return [finding for adapter in known for finding in _said(adapter, accepted, source)]
+    for adapter in adapters:
+        yield from _other(adapter, accepted, source, where)
+
+
+def said_of_bases(
+    adapters: Iterable[Adapter], accepted: str | None, source: str | None
+) -> Iterator[Finding]:
+    """What each adapter records of its base, beside the source."""
+    for adapter in adapters:
+        yield from _said(adapter, accepted, source)
 
 
 def recorded_base(adapter: Adapter) -> str | None:
