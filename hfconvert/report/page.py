@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from hfconvert.report.documents import report_document
 from hfconvert.report.figures import figures
 from hfconvert.report.model import Report
-from hfconvert.report.plots import Bar, Row, bars, curve
+from hfconvert.report.pictures import Plot, plot_of_pairs, plots_of
 from hfconvert.report.sizes import human
 from hfconvert.report.story import story
 from hfconvert.tensors.lazy import TensorSpec
@@ -24,14 +24,6 @@ from hfconvert.tensors.lazy import TensorSpec
 MOST_TENSORS = 5000  # rows of the table; a browser searches more than that slowly
 _TICKS = re.compile(r"`([^`]+)`")
 _WORDS = {"pass": "passed", "fail": "failed", "skipped": "skipped"}
-
-
-class Plot(NamedTuple):
-    """A plot, its heading, and a sentence on how to read it."""
-
-    heading: str
-    svg: Markup
-    said: str
 
 
 class TensorRow(NamedTuple):
@@ -47,18 +39,25 @@ class TensorRow(NamedTuple):
 
 def report_page(report: Report) -> str:
     """The page of a report of `run` or `verify`."""
-    return document_page(report_document(report), list(_tensors(report)))
+    plots = [plot_of_pairs(report.paired)] if report.paired else []
+    return document_page(report_document(report), list(_tensors(report)), plots)
 
 
-def document_page(document: Mapping[str, Any], tensors: Sequence[TensorRow] = ()) -> str:
-    """The page of a report's JSON document, and of the tensors of the result where they are known."""
+def document_page(
+    document: Mapping[str, Any], tensors: Sequence[TensorRow] = (), plots: Sequence[Plot] = ()
+) -> str:
+    """The page of a report's JSON document, and of the tensors of the result where they are known.
+
+    `plots` stand before those of the document.
+    """
     return _ENVIRONMENT.get_template("page.html.jinja").render(
         title=_title(document),
         status=document["status"],
         story=list(story(document)),
         tiles=list(_tiles(document)),
         checks=[_check(one) for one in sorted(document["checks"], key=_is_whole)],
-        plots=list(_plots(document)),
+        plots=[*plots, *plots_of(document)],
+        inputs=list(_inputs(document["checks"])),
         errors=[one for one in document["findings"] if one["level"] == "error"],
         findings=[
             (level, found)
@@ -124,75 +123,15 @@ def _check(check: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _plots(document: Mapping[str, Any]) -> Iterator[Plot]:
-    if document["totals"]:
-        yield _sizes(document["totals"])
-    for check in document["checks"]:
-        series = check["measured"].get("series", {})
-        cosines = [one for one in series.get("cosine_by_position", ()) if one is not None]
-        layers = [one for one in series.get("difference_by_layer", ()) if one is not None]
-        if cosines:
-            yield _cosines(cosines, check["limit"].get("cosine_min"))
-        if layers:
-            yield Plot(
-                "Difference by layer",
-                curve(layers, "relative difference by layer", limit=None, across="layer"),
-                "How far hidden states are apart, relative to their size; the first input.",
+def _inputs(checks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+    """What the models were asked, the worst first: text, cosine, position, residual, agreement."""
+    for check in checks:
+        for one in check["measured"].get("series", {}).get("by_input", ()):
+            figures = (one.get(name) for name in ("cosine_min", "position", "residual", "top1"))
+            yield (
+                str(one.get("input", "")),
+                *("none" if figure is None else f"{figure:.6g}" for figure in figures),
             )
-        lost = check["measured"].get("lost_by_rounding")
-        if lost:
-            yield _rounding(lost, document["checks"])
-
-
-def _sizes(totals: Mapping[str, Any]) -> Plot:
-    codes = list(dict.fromkeys((*totals["source"]["by_dtype"], *totals["result"]["by_dtype"])))
-    rows, said = [], []
-    for side, label in (("source", "before"), ("result", "after")):
-        amounts = totals[side]["by_dtype"]
-        parts = [
-            Bar(amount["bytes"], codes.index(code) % 6, f"{code}: {human(amount['bytes'])}")
-            for code, amount in amounts.items()
-        ]
-        alone = f" {next(iter(amounts))}" if len(amounts) == 1 else ""
-        rows.append(Row(label, parts, f"{human(totals[side]['bytes'])}{alone}"))
-        each = ", ".join(f"{code} {human(amount['bytes'])}" for code, amount in amounts.items())
-        said.append(f"{label} {each or 'nothing'}")
-    return Plot("Sizes by dtype", bars(rows, "bytes before and after, by dtype"), "; ".join(said))
-
-
-def _cosines(cosines: Sequence[float], least: float | None) -> Plot:
-    gaps = [1 - one for one in cosines]
-    limit = 1 - least if least is not None else None
-    return Plot(
-        "Logits by position",
-        curve(gaps, "1 - cosine by position", limit=limit, across="position"),
-        "1 - cosine between the logits of both sides, the worst input at each position: lower is better.",
-    )
-
-
-def _rounding(lost: Mapping[str, float], checks: Sequence[Mapping[str, Any]]) -> Plot:
-    """What rounding takes of the update by family; beside it the error of the whole effect, where known."""
-    shares = [(name, share, 0) for name, share in lost.items()]
-    effect: Mapping[str, Any] = next(
-        (one["measured"] for one in checks if one["name"] == "effect"), {}
-    )
-    if effect.get("effect_error") is not None:
-        shares.append(("whole effect", effect["effect_error"], 1))
-    rows = [
-        Row(name, [Bar(share, colour, f"{share:.2%}")], f"{share:.2%}")
-        for name, share, colour in shares
-    ]
-    return Plot(
-        "What rounding takes of the update"
-        if len(rows) == len(lost)
-        else "Effect, and what rounding takes",
-        bars(rows, "share of the update that rounding takes, by kind of module"),
-        "By kind of module, the share of the update that is lost where sums are rounded; last, how far the "
-        "merged model is from base and adapter, of what the adapter changes. A wider dtype keeps more."
-        if len(rows) > len(lost)
-        else "By kind of module, the share of the update that is lost where sums are rounded. A wider dtype "
-        "keeps more of what the adapter learned.",
-    )
 
 
 def _tensors(report: Report) -> Iterator[TensorRow]:

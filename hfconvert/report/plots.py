@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 WIDTH = 360  # units; one is a pixel on a phone
 _LABEL = 92  # of a row of bars
+_LETTERS = 14  # that fit before them
 _FIGURE = 86  # right of them
 _ROW = 26
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 10, 14, 34
@@ -41,7 +42,7 @@ def bars(rows: Sequence[Row], title: str) -> Markup:
     parts = []
     for number, row in enumerate(rows):
         top = number * _ROW + 4
-        parts.append(_text(_LABEL - 8, top + 13, row.label, "end"))
+        parts.append(_text(_LABEL - 8, top + 13, _short(row.label), "end"))
         left = float(_LABEL)
         for bar in row.bars:
             width = room * bar.value / longest
@@ -84,6 +85,11 @@ def curve(values: Sequence[float], title: str, *, limit: float | None, across: s
         for number in sorted({0, len(values) - 1})
     ]
     return _svg(parts, height, title)
+
+
+def _short(label: str) -> str:
+    """A label that fits its room: names of modules differ at their ends."""
+    return label if len(label) <= _LETTERS else f"…{label[1 - _LETTERS :]}"
 
 
 class _Plot(NamedTuple):

@@ -15,6 +15,7 @@ from hfconvert.console import Console
 from hfconvert.recipe.loading import parse
 from hfconvert.report.page import document_page, report_page
 from hfconvert.run import run
+from hfconvert.verify import verify
 
 EVIL = "<script>alert('x')</script>&\"'"
 
@@ -148,7 +149,9 @@ def test_what_comes_out_of_files_is_escaped_everywhere() -> None:
 
 def test_logits_are_drawn_with_their_limit() -> None:
     series = {
-        "by_input": [],
+        "by_input": [
+            {"input": EVIL, "cosine_min": 0.998, "position": 3, "residual": 0.06, "top1": None}
+        ],
         "cosine_by_position": [1.0, 0.9999, None, 0.998],
         "difference_by_layer": [0.0, 1e-3, 2e-2],
     }
@@ -164,6 +167,8 @@ def test_logits_are_drawn_with_their_limit() -> None:
     assert page.count('class="limit"') == 1
     assert "Difference by layer" in page
     assert "cosine_by_position" not in page
+    (row,) = re.findall(r"<tr><td>(&lt;script.*?)</tr>", page)
+    assert re.findall(r"right[^>]*>(.*?)<", row) == ["0.998", "3", "0.06", "none"]
 
 
 def test_a_merge_shows_what_rounding_takes() -> None:
@@ -301,3 +306,17 @@ def test_backquotes_are_code_and_nothing_else_is() -> None:
     finding = {"level": "error", "check": "", "subject": "", "message": "`a<b>` is <i>", "hint": ""}
     page = document_page(document(findings=[finding]))
     assert "<code>a&lt;b&gt;</code> is &lt;i&gt;" in page
+
+
+def test_a_verification_shows_sizes_and_tensors_too(tmp_path: Path) -> None:
+    state = {"a.weight": torch.ones(4, 3), "b.bias": torch.ones(3)}
+    save_file(state, tmp_path / "ours.safetensors")
+    theirs = {f"model.{name}": one.bfloat16() for name, one in state.items()}
+    save_file(theirs, tmp_path / "theirs.safetensors")
+    ours, candidate = (str(tmp_path / f"{side}.safetensors") for side in ("ours", "theirs"))
+    page = report_page(verify(ours, candidate, None, Console(verbosity=-1)))
+    said = text(page)
+    assert "60 B F32" in said
+    assert "30 B BF16" in said
+    assert '<td class="name">model.a.weight</td><td>BF16</td><td class="shape">4 x 3</td>' in page
+    assert '<td class="name drop">a.weight</td><td class="drop">F32 to BF16</td>' in page

@@ -48,3 +48,10 @@ def test_text_is_escaped() -> None:
     svg = str(bars([Row("<b>", [Bar(1, 0, "<i>")], "<u>")], "<s>"))
     assert not re.search(r"<[bius]>", svg)
     assert svg.count("&lt;") == 5
+
+
+def test_a_long_label_keeps_its_end_and_stays_in_its_room() -> None:
+    name = "transformer.encoder.experts.gate_up_proj"
+    svg = str(bars([Row(name, [Bar(1.0, 0, "x")], "1")], "t"))
+    assert ">….gate_up_proj<" in svg
+    assert name not in svg
