@@ -93,7 +93,8 @@ def deferred(label: str) -> Outcome:
 def _run(label: str, rules: Rules, console: Console) -> Report:
     from hfconvert.run import run  # noqa: PLC0415 - reads much
 
-    recipe, said = _permitted(load(rules.inputs, label), rules)
+    place = rules.place / f"result-{label.replace('/', '--')}"
+    recipe, said = _permitted(load(rules.inputs, label), rules, place)
     if rules.inputs.dry_run:
         report = _rehearsed(recipe)
     else:
@@ -113,8 +114,8 @@ def _rehearsed(recipe: Recipe) -> Report:
     return rehearse(recipe, recipe.publish)
 
 
-def _permitted(recipe: Recipe, rules: Rules) -> tuple[Recipe, tuple[Finding, ...]]:
-    """The recipe, without its publishing where this job may not; and what is to be said of that."""
+def _permitted(recipe: Recipe, rules: Rules, place: Path) -> tuple[Recipe, tuple[Finding, ...]]:
+    """The recipe; with its result in `place`, and not published, where this job may not, which is said."""
     if recipe.publish is None:
         return recipe, ()
     reason, hint = rules.stranger, "after it is merged, the same step publishes"
@@ -126,7 +127,7 @@ def _permitted(recipe: Recipe, rules: Rules) -> tuple[Recipe, tuple[Finding, ...
         reason, hint = "there is no token", "give the input `token`, or set HF_TOKEN for the job"
     target = recipe.publish.repo or recipe.source.repo or ""
     said = info("publish", target, f"nothing is published: {reason}", hint)
-    return _kept(recipe, rules.place / target.replace("/", "--")), (said,)
+    return _kept(recipe, place), (said,)
 
 
 def _kept(recipe: Recipe, place: Path) -> Recipe:

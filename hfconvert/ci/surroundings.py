@@ -47,6 +47,7 @@ def work_in(environment: MutableMapping[str, str]) -> Path:
     temp = Path(environment.get("RUNNER_TEMP") or tempfile.gettempdir())
     place = Path(tempfile.mkdtemp(prefix="hfconvert-", dir=temp))
     environment["TMPDIR"] = tempfile.tempdir = str(temp)
+    environment["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"  # a command has to begin a line
     if not any(environment.get(name) for name in _CACHES):
         stored = Path("~/.cache/huggingface/token").expanduser()
         environment.setdefault("HF_TOKEN_PATH", str(stored))

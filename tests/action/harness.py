@@ -6,16 +6,19 @@ more than ten annotations or a summary of a mebibyte is held by `tests/ci`.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 TOOLS = Path(sys.executable).parent  # hfconvert and act, as the tests are installed
@@ -138,6 +141,20 @@ def run_act(asked: Asked, folder: Path, within: Sequence[str] | None = None) -> 
         check=False,
     )
     return Ran(done.returncode, tuple(_events(done.stdout)), done.stderr)
+
+
+def run_once(make: Callable[[Path], Ran], name: str, factory: pytest.TempPathFactory) -> Ran:
+    """A run in a folder of its own, by the first worker of pytest that needs it; the others wait for it."""
+    base = factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    kept = shared / f"{name}.json"
+    with (shared / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            ran = make(factory.mktemp(name))
+            kept.write_text(json.dumps([ran.code, ran.events, ran.stderr, ran.extra]))
+    code, events, stderr, extra = json.loads(kept.read_text())
+    return Ran(code, tuple(events), stderr, extra)
 
 
 def small_action(folder: Path) -> Path:

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from tests.action import with_hub
-from tests.action.harness import Asked, Ran, cut_off, run_act
+from tests.action.harness import Asked, Ran, cut_off, run_act, run_once
 from tests.action.with_hub import READS, TRUSTING, WRITES
 
 REPOS = ("input", "job", "reading", "dry", "distrusting", "trusting", "stranger")
@@ -88,7 +88,7 @@ def asked(**more: Any) -> Asked:
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """Pushes to the repository itself."""
-    return run(tmp_path_factory.mktemp("ours"), asked())
+    return run_once(lambda folder: run(folder, asked()), "ours", tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     sides = {"head": {"repo": {"full_name": "eve/m"}}, "base": {"repo": {"full_name": "owner/m"}}}
     payload = {"action": "opened", "number": 1, "pull_request": sides}
     made = replace(asked(payload=payload), event="pull_request_target", workflow=text)
-    return run(tmp_path_factory.mktemp("stranger"), made)
+    return run_once(lambda folder: run(folder, made), "stranger", tmp_path_factory)
 
 
 def tokens_at(ran: Ran, repo: str) -> set[str | None]:

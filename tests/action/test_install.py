@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.action.harness import ROOT, Asked, Ran, run_act, whole_action
+from tests.action.harness import ROOT, Asked, Ran, run_act, run_once, whole_action
 from tests.written_files import content_of
 
 WORKFLOW = """\
@@ -52,15 +52,18 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """The one run; pip may reach the network, by the settings of this environment."""
     import torch
 
-    folder = tmp_path_factory.mktemp("install")
     files: dict[str, str | bytes] = {
         "source/w.pt": content_of("w.pt", {"w": torch.ones(2, 2)}),
         "recipe.yaml": "version: 1\nsource: {path: source}\noutput: {path: out}\n",
         **TRAPS,
     }
     pip = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
-    action = whole_action(folder / "action")
-    return run_act(Asked(workflow=WORKFLOW, files=files, env=pip, action=action), folder, ())
+
+    def run(folder: Path) -> Ran:
+        action = whole_action(folder / "action")
+        return run_act(Asked(workflow=WORKFLOW, files=files, env=pip, action=action), folder, ())
+
+    return run_once(run, "install", tmp_path_factory)
 
 
 # In place of Python: makes programs that tell what their environment holds.

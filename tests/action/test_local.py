@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.action.harness import Asked, Ran, Said, run_act
+from tests.action.harness import Asked, Ran, Said, run_act, run_once
 
 TOKEN = "hf_notinanylogofthisrun"
 HOSTILE = ('"; touch PWNED; "', "$(touch PWNED)", "`touch PWNED`", "--opt", "a' || touch PWNED")
@@ -144,7 +144,7 @@ jobs:
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """The one run of this module."""
     asked = Asked(workflow=WORKFLOW, files=files(), secrets={"token": TOKEN})
-    return run_act(asked, tmp_path_factory.mktemp("local"))
+    return run_once(lambda folder: run_act(asked, folder), "local", tmp_path_factory)
 
 
 def files() -> Mapping[str, str | bytes]:
@@ -156,10 +156,11 @@ def files() -> Mapping[str, str | bytes]:
         "recipe.yaml": f"version: 1\n{source}output: {{path: ./out}}\n",
         "recipes/wrong.yaml": f"version: 1\n{source}\ndtype: float17\nkey_map:\n  - renam: {{a: b}}\n",
         "publish.yaml": f"version: 1\n{source}publish: {{repo: owner/m}}\n",
-        "hostile.bin": pickled(
+        "hostile/side\n::error::pwned.json": "{}",
+        "hostile/model.bin": pickled(
             {"::error::pwned": torch.ones(2), "x\n::warning::pwned": torch.ones(2)}
         ),
-        "injected.yaml": 'version: 1\nsource: {path: hostile.bin}\nkey_map: [{drop: ["x*"]}]\n'
+        "injected.yaml": 'version: 1\nsource: {path: hostile}\nkey_map: [{drop: ["x*"]}]\n'
         "output: {path: out}\n",
     }
 

@@ -26,6 +26,47 @@ def test_a_recipe_is_converted_and_everybody_told(step: Step, workspace: Path) -
     assert done.said[0] == "::group::hfconvert recipe.yaml"
 
 
+def outside(said: list[str]) -> list[str]:
+    """The lines that the runner obeys where they look like commands."""
+    found, word = [], ""
+    for line in said:
+        if word:
+            word = "" if line == f"::{word}::" else word
+        elif line.startswith("::stop-commands::"):
+            word = line.removeprefix("::stop-commands::")
+        else:
+            found.append(line)
+    assert not word
+    return found
+
+
+def test_all_that_holds_words_of_others_is_said_where_nothing_is_obeyed(
+    step: Step, workspace: Path
+) -> None:
+    wrong = "version: 1\nsource: {path: source}\nkey_map: [{rename: {'::error::x*': y}}]\n"
+    (workspace / "wrong.yaml").write_text(wrong)
+    done = step(recipe="recipe.yaml\nwrong.yaml\n::error::z")
+    assert "::error::x" in "\n".join(done.said)
+    kinds = {line.split("::")[1].partition(" ")[0] for line in outside(done.said)}
+    assert kinds == {"group", "endgroup", "error"}
+    assert all(line.startswith("::") for line in outside(done.said))
+    assert len(done.commands("group")) == len(done.commands("endgroup")) == 3
+
+
+def test_two_recipes_that_would_go_to_one_repository_do_not_collide(
+    step: Step, workspace: Path, environment: dict[str, str]
+) -> None:
+    for name in ("one", "two"):
+        text = f"version: 1\nsource: {{path: source}}\nkey_map: [{{rename: {{b: {name}}}}}]\n"
+        (workspace / f"{name}.yaml").write_text(f"{text}publish: {{repo: o/m}}\n")
+    done = step(recipe="one.yaml\ntwo.yaml", GITHUB_EVENT_NAME="pull_request")
+    assert done.outputs["status"] == "converted"
+    first, second = map(Path, json.loads(done.outputs["files"]))
+    assert first != second
+    assert first.is_relative_to(environment["RUNNER_TEMP"])
+    assert "nothing is published: the event file of pull_request" in done.commands("notice")[0]
+
+
 def test_work_is_done_where_the_runner_wants_it(
     step: Step, environment: dict[str, str], tmp_path: Path
 ) -> None:
