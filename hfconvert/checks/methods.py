@@ -175,4 +175,4 @@ def has_formula(term: Term) -> bool:
     return method in FORMULAS and not special
 
 
-_OTHERS = ("use_qalora", "use_bdlora", "velora_config", "monteclora_config", "kasa_config")
+_OTHERS = ("use_qalora", "use_bdlora", "kasa_config")

@@ -12,14 +12,12 @@ _VARIANTS = (
     "use_dora",
     "use_qalora",
     "use_bdlora",
-    "velora_config",
-    "monteclora_config",
     "kasa_config",
 )
-_INITIALISERS = (
-    "pissa",
-    "olora",
-)  # they take something away from the base when the adapter is loaded
+# They take something away from the base when the adapter is loaded, or PEFT rounds their update.
+_INITIALISERS = ("pissa", "olora", "mica")
+# What of VeLoRA and MonteCLoRA is for the training alone.
+_OF_TRAINING = ("lora_velora_embed", "lora_monteclora_sampler")
 
 
 def is_plain(place: Place) -> bool:
@@ -30,6 +28,11 @@ def is_plain(place: Place) -> bool:
     magnitude = place.find("lora_magnitude_vector") is not None
     variant = any(settings.get(field) for field in _VARIANTS)
     return settings.peft_type == "LORA" and not (changed or magnitude or variant)
+
+
+def of_training(place: Place, share: Share) -> None:
+    """Tensors that change nothing once the training is over."""
+    share.used |= {name for name in place.part.tensors if name.startswith(_OF_TRAINING)}
 
 
 def attention(place: Place, share: Share) -> None:

@@ -22,7 +22,10 @@ _LORA_FIELDS = (
     "monteclora_config layer_replication lora_bias target_parameters use_bdlora arrow_config kasa_config "
     "ensure_weight_tying enable_lora merge_weights"
 )
-_LORA_NAMES = "lora_A lora_B lora_embedding_A lora_embedding_B lora_magnitude_vector"
+_LORA_NAMES = (
+    "lora_A lora_B lora_embedding_A lora_embedding_B lora_magnitude_vector lora_diag lora_velora_embed "
+    "lora_monteclora_sampler"
+)
 _LYCORIS_FIELDS = (
     "r alpha rank_pattern alpha_pattern rank_dropout module_dropout use_effective_conv2d"
 )

@@ -88,10 +88,10 @@ def _layer(place: Place, share: Share, name: str) -> Layer:
 
 
 def _transposed(place: Place, share: Share, name: str) -> bool:
-    """By the factors of LoRA where there are some, else by the model's type or the configuration."""
+    """By the factors of LoRA where there are whole ones, else by the model's type or the configuration."""
     shape = place.base.shape(name)
     a, b = place.find("lora_A"), place.find("lora_B")
-    if a is None or b is None:
+    if a is None or b is None or place.settings.get("use_bdlora"):
         known = place.base.stores_transposed(place.module)
         return bool(place.settings.get("fan_in_fan_out")) if known is None else known
     found = orientation(place, shape, (place.shape(b)[0], place.shape(a)[-1]))

@@ -43,8 +43,8 @@ _WITHIN = frozenset(
     ("weight", "bias", "U_low", "S_low", "V_low", "vector_a", "vector_b", "Xd", "Xu", "X", "zeros")
 )
 _SAVED = re.compile(r"\.modules_to_save\.[^.]+\.")
-# Parameters behind whose names stands a kind of modules.
-_BY_KIND = frozenset({"frod_V", "frod_s_indices", "frod_s_size"})
+# Parameters behind whose names stands a kind of modules, or what a module of their own is made of.
+_BY_KIND = frozenset({"frod_V", "frod_s_indices", "frod_s_size", "lora_monteclora_sampler"})
 # Ends of names that earlier versions of diffusers wrote.
 _DIFFUSERS = (
     (re.compile(r"\.processor\.to_out_lora\."), ".to_out.0.lora."),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from hfconvert.keymap.fold import listed
 from hfconvert.lora.expert_shares import experts
-from hfconvert.lora.low_rank_shares import attention, embedding, low_rank
+from hfconvert.lora.low_rank_shares import attention, embedding, low_rank, of_training
 from hfconvert.lora.lycoris import differences, dora_scale
 from hfconvert.lora.module_shares import module
 from hfconvert.lora.place import GIVE, Place, Replacement, Shape, Share
@@ -91,6 +91,7 @@ def _fits(before: Shape, after: Shape) -> bool:
 _READERS: tuple[Callable[[Place, Share], None], ...] = (
     replacements,
     tokens,
+    of_training,
     differences,
     dora_scale,
     experts,

@@ -34,6 +34,22 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "deft": ("DeftConfig", {"r": 4}),
     "qalora": ("LoraConfig", {"r": 4, "use_qalora": True, "qalora_group_size": 16}),
     "olora": ("LoraConfig", {"r": 4, "init_lora_weights": "olora"}),
+    "mica": ("LoraConfig", {"r": 4, "init_lora_weights": "mica"}),
+    "orthogonal": ("LoraConfig", {"r": 4, "init_lora_weights": "orthogonal"}),
+    "kasa": ("LoraConfig", {"r": 4, "kasa_config": {}}),
+    "velora": ("LoraConfig", {"r": 4, "velora_config": {"num_groups": 4}}),
+    "monteclora": ("LoraConfig", {"r": 4, "monteclora_config": {}}),
+    "bdlora": (
+        "LoraConfig",
+        {
+            "r": 4,
+            "use_bdlora": {
+                "target_modules_bd_a": ["down_proj"],
+                "target_modules_bd_b": ["q_proj", "v_proj"],
+                "nblocks": 2,
+            },
+        },
+    ),
     "oft_exact": ("OFTConfig", {"oft_block_size": 8, "use_cayley_neumann": False}),
     "oft_shared": ("OFTConfig", {"oft_block_size": 8, "block_share": True}),
     "peanut": ("PeanutConfig", {"r": 4}),
