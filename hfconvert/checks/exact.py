@@ -193,7 +193,18 @@ def _update(term: Term, box: Box) -> tuple[Doubles, Doubles]:
     if term.kind == "added":
         update = read_doubles(term.tensors["added"], box) * scale(term)
         return update, 2 * _EPSILON * np.abs(update)
-    return _low_rank(term, box)
+    return _low_rank(term, box) if term.first is None else _some_rows(term, term.first, box)
+
+
+def _some_rows(term: Term, first: int, box: Box) -> tuple[Doubles, Doubles]:
+    """An update of some rows of a tensor: nothing is added to the others, and nothing lost."""
+    (top, bottom), columns = box
+    lo, hi = max(top, first), min(bottom, first + term.tensors["B"].spec.shape[0])
+    update, error = np.zeros(shape_of(box)), np.zeros(shape_of(box))
+    if lo < hi:
+        inner = slice(lo - top, hi - top)
+        update[inner], error[inner] = _low_rank(term, ((lo - first, hi - first), columns))
+    return update, error
 
 
 def _low_rank(term: Term, box: Box) -> tuple[Doubles, Doubles]:

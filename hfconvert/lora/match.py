@@ -11,10 +11,11 @@ from hfconvert.keymap.fold import listed
 from hfconvert.lora.adapter import Adapter, Part
 from hfconvert.lora.base import Base, count_families
 from hfconvert.lora.class_names import ClassNames, said_of_class_names
+from hfconvert.lora.components import parts_of_source, said_of_components
 from hfconvert.lora.embeddings import HEAD, INPUT
 from hfconvert.lora.expert_shares import parameters_of
-from hfconvert.lora.kohya import unflatten
 from hfconvert.lora.methods import NOT_STORED
+from hfconvert.lora.pieces import share_of_pieces
 from hfconvert.lora.place import Place, Replacement, Share
 from hfconvert.lora.renames import IDENTITY, Rename, find_names
 from hfconvert.lora.rules import ALL_LINEAR, is_saved, is_target, is_target_parameter
@@ -56,22 +57,34 @@ class _Collected:
         if share.terms or share.replaced:
             self.touched.append(module)
 
+    def take_pieces(self, share: Share) -> None:
+        """Take a share of tensors that hold other modules as well: it says nothing of whole modules."""
+        for name, term in share.terms:
+            self.terms.setdefault(name, []).append(term)
+            self.touched.append(name.rpartition(".")[0])
+        self.problems += share.problems
+
 
 def match(adapter: Adapter, base: Base, peft_version: str | None = None) -> Matched:
     """Find the place of every tensor. Everything that is wrong is in `problems`."""
-    component, parts = _parts_of_source(adapter, base)
+    component, parts = parts_of_source(adapter, base)
     adapter = adapter.of_component(component)
     parts += _dealt(adapter, base, parts)
     names = find_names((part.module for part in parts), base.knows)
     classed = ClassNames(base)
     others = classed.of(part.module for part in parts if _is_lost(part, names, adapter))
     names |= {module: (other, IDENTITY) for module, other in others.items()}
+    joined = classed.pieces_named(part.module for part in parts if _is_lost(part, names, adapter))
     collected, lost = _Collected(), []
     largest = _largest(base, [module for module, _ in names.values()])
     general = _commonest(rename for _, rename in names.values())
     for part in parts:
         if part.module in names:
             module = names[part.module][0]
+        elif part.module in joined:
+            place = Place(part, part.module, adapter, base, peft_version)
+            collected.take_pieces(share_of_pieces(place, classed.pieces[joined[part.module]]))
+            continue
         elif _is_new(part, adapter):
             module = general(part.module) or part.module
         else:
@@ -81,9 +94,13 @@ def match(adapter: Adapter, base: Base, peft_version: str | None = None) -> Matc
         collected.take(base.owner_of(module), share_of(place))
     renames = [rename for _, rename in names.values()]
     targeted = _targeted(adapter, base, renames, ((one, one) for one in base.modules))
-    if (others or set(targeted) - collected.seen) and classed.hold(collected.seen):
+    if (others or joined or set(targeted) - collected.seen) and classed.hold(collected.seen):
         targeted = _targeted(adapter, base, renames, classed.names.items())
     absent = [module for module in targeted if module not in collected.seen]
+    if joined:
+        given = set(joined.values())
+        rest = (name for name in classed.pieces if name not in given)
+        absent += [name for name in rest if is_target(adapter.settings, name)]
     problems = [
         *_unused(lost, adapter, base),
         *_without_tensors(absent, adapter),
@@ -100,29 +117,10 @@ def match(adapter: Adapter, base: Base, peft_version: str | None = None) -> Matc
         (
             *_said_of_renames(names, adapter),
             *said_of_class_names(others, adapter.label),
-            *_said_of_components(adapter, parts),
+            *said_of_components(adapter, parts),
             *_said_of_what_is_not_stored(adapter),
         ),
     )
-
-
-def _parts_of_source(adapter: Adapter, base: Base) -> tuple[str, list[Part]]:
-    """Which part of a pipeline the source is, and the parts of the adapter for it.
-
-    What is for other parts of the pipeline is left to them, and that is said.
-    """
-    parts = list(adapter.parts)
-    if adapter.naming == "kohya":
-        parts = unflatten(parts, base.modules)
-    components = dict.fromkeys(part.component for part in parts)
-    if len(components) < 2:
-        return next(iter(components), ""), parts
-    names = {
-        one: find_names((part.module for part in parts if part.component == one), base.knows)
-        for one in components
-    }
-    best = max(components, key=lambda one: len(names[one]))
-    return best, [part for part in parts if part.component in ("", best)]
 
 
 def _dealt(adapter: Adapter, base: Base, parts: Sequence[Part]) -> list[Part]:
@@ -261,19 +259,6 @@ def _said_of_renames(
             f"{used.count(rename)} modules are called otherwise in the files of the base: {rename}"
         )
         yield info("lora", adapter.label, message)
-
-
-def _said_of_components(adapter: Adapter, parts: list[Part]) -> Iterator[Finding]:
-    kept = {part.component for part in parts}
-    left = [part for part in adapter.parts if part.component not in kept]
-    for component in dict.fromkeys(part.component for part in left):
-        count = sum(len(part.tensors) for part in left if part.component == component)
-        message = (
-            f"{count} tensors are for `{component}`, which is not this source; they are not merged"
-        )
-        yield warning(
-            "lora", adapter.label, message, "merge them into that part in a run of its own"
-        )
 
 
 def _said_of_what_is_not_stored(adapter: Adapter) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from itertools import groupby
 
 from hfconvert.lora.merged import F32, Merged
 from hfconvert.lora.scales import scale_of
+from hfconvert.lora.some_rows import Some
 from hfconvert.lora.terms import Layer, Term
 from hfconvert.lora.updates import Added, Experts, LowRank, Rows, Update
 from hfconvert.lora.whole import PeftMerged
@@ -52,7 +53,8 @@ def merged(
 def update_of(term: Term) -> Update:
     """The update that a term stands for."""
     if term.kind == "low-rank":
-        return _low_rank(term)
+        update = _low_rank(term)
+        return update if term.first is None else Some(update, term.first, update.left.spec.shape[0])
     if term.kind == "added":
         return Added(term.tensors["added"], scale_of(term))
     if term.kind == "rows":

@@ -23,6 +23,7 @@ class Term:
     same for a stack, see `Stack`. `added`: `added` times the scale. `rows`: rows `indices` are replaced by
     those of `rows`. `module`: what PEFT makes of the module from `tensors` and `settings`, with the fields
     `overrides` of its own. `whole`: what it makes of the module in the whole model.
+    `first` says that a low-rank update is of some rows of the tensor only, from this one on.
     `parameter` says that PEFT wraps the bare parameter and rounds the update before it adds it.
     """
 
@@ -35,6 +36,7 @@ class Term:
     alpha: float = 1.0
     weight: float = 1.0
     transposed: bool = False
+    first: int | None = None
     parameter: bool = False
     stack: Stack | None = None
     indices: tuple[int, ...] = ()
