@@ -33,6 +33,7 @@ from hfconvert.recipe import Location, Recipe, parse_location
 from hfconvert.report.model import Paired, Report
 from hfconvert.sides import Side, open_found, open_source
 from hfconvert.sourcing import Place, fetch_location
+from hfconvert.tensors.dtype import BY_CODE
 from hfconvert.tensors.unreadable import Unreadable
 from hfconvert.verify_model import check_model
 
@@ -91,8 +92,12 @@ def _unknown(ours: Side, proof: Proof) -> Iterator[Finding]:
 
 
 def _paired(ours: Side, theirs: Side, pairs: Mapping[str, str]) -> Iterator[Paired]:
+    """The pairs; where a recipe casts, with the dtype of before."""
+    known = ours.plan.before if ours.plan else {}
     for name, origin in pairs.items():
-        yield Paired(name, theirs.tensors[name].spec, origin, ours.tensors[origin].spec)
+        planned = ours.tensors[origin].spec
+        before = replace(planned, dtype=BY_CODE.get(known.get(origin, ""), planned.dtype))
+        yield Paired(name, theirs.tensors[name].spec, origin, before)
 
 
 def _unopened(candidate: Location) -> dict[str, Any]:

@@ -315,8 +315,12 @@ def test_a_verification_shows_sizes_and_tensors_too(tmp_path: Path) -> None:
     save_file(theirs, tmp_path / "theirs.safetensors")
     ours, candidate = (str(tmp_path / f"{side}.safetensors") for side in ("ours", "theirs"))
     page = report_page(verify(ours, candidate, None, Console(verbosity=-1)))
-    said = text(page)
-    assert "60 B F32" in said
-    assert "30 B BF16" in said
+    recipe = (
+        f"{{version: 1, source: {{path: {ours}}}, dtype: bfloat16, key_map: [add_prefix: model.]}}"
+    )
+    planned = verify(ours, candidate, parse(recipe, "recipe.yaml"), Console(verbosity=-1))
+    for said in (text(page), text(report_page(planned))):
+        assert "60 B F32" in said
+        assert "30 B BF16" in said
     assert '<td class="name">model.a.weight</td><td>BF16</td><td class="shape">4 x 3</td>' in page
     assert '<td class="name drop">a.weight</td><td class="drop">F32 to BF16</td>' in page
