@@ -23,6 +23,7 @@ def _backbone(kind: str, *stages: int) -> Values:
 SPECIAL: Mapping[str, Values] = {
     "autoformer": _SERIES,
     "chameleon": {"vocabulary_map": {"<image>": 5}},
+    "cohere_compass": {"text_config": {"rope_parameters": {"full_attention": _ROPE}}},
     "cohere_compass_text": {"rope_parameters": {"full_attention": _ROPE}},
     "conditional_detr": _backbone("resnet", 1, 2, 3, 4),
     "dab-detr": _backbone("resnet", 1, 2, 3, 4),
@@ -34,7 +35,9 @@ SPECIAL: Mapping[str, Values] = {
     "esm": {"vocab_size": 33, "mask_token_id": 32, "pad_token_id": 1},
     "gemma3n": {"text_config": {"num_kv_shared_layers": 0}},
     "gemma3n_text": {"num_kv_shared_layers": 0},
-    "gemma4_assistant": {"text_config": {"hidden_size_per_layer_input": 0}},
+    "gemma4_assistant": {
+        "text_config": {"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0}
+    },
     "hunyuan_v1_dense": _HEAD,
     "hunyuan_v1_moe": _HEAD,
     "hunyuan_vl": {"text_config": _HEAD},

@@ -45,17 +45,19 @@ _ABOUT = ("model_type", "transformers_version", "architectures")
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to make a configuration small: how much narrower, whether with few layers, and whether lists
-    with an entry for every layer become as short."""
+    """One way to make a configuration small: how much narrower, whether with few layers, whether lists with
+    an entry for every layer become as short, and whether inner configurations keep what is their own."""
 
     factor: int
     shallow: bool
     cut: bool
+    own: bool
 
 
 _WAYS = [
-    Way(factor, shallow, cut)
+    Way(factor, shallow, cut, own)
     for factor in (16, 8, 4, 2, 1)
+    for own in (True, False)
     for shallow, cut in ((True, False), (True, True), (False, False))
 ]
 
@@ -132,7 +134,8 @@ def _changes(config: Any, way: Way) -> dict[str, Any]:
         if isinstance(value, PreTrainedConfig):
             inner = _changes(value, way)
             if inner:
-                changes[name] = {"model_type": value.model_type, **_own(value), **inner}
+                own = _own(value) if way.own else {}
+                changes[name] = {"model_type": value.model_type, **own, **inner}
             continue
         small = value
         if way.cut and isinstance(value, (list, tuple)) and len(value) in depths:
