@@ -22,6 +22,8 @@ _NOT_WIDTH = re.compile(
     r"vocab|position|patch|kernel|window|image|layer|heads|num_hidden_groups|ratio|mult|dropout|act|types"
 )
 _DEPTH = re.compile(r"(^|_)(n_?layers?|num_layers|layers|num_.*layers|depth|num_blocks|n_layer)$")
+_TOO_LARGE = f"more than {MOST // 10**6} million parameters, however it is shrunk"
+_LIBRARY = re.compile(r"requires the (\w+) library|No module named '(\w+)'")
 _TOKEN = re.compile(r"(_token_id|_token_index|_token)$")
 # The most of some numbers: few experts, and those in the layers that there are.
 _LIMITS = {
@@ -71,7 +73,7 @@ def build(kind: str) -> Any:
             return _model(cls, _shrunk(cls.config_class, kind, way))
         except Exception as error:  # noqa: BLE001 - defaults that cannot be shrunk so: the next way
             reasons.append(_reason(error))
-    raise NotBuiltError(f"{cls.__name__}: {_clearest(reasons)}")
+    raise NotBuiltError(_clearest(reasons))
 
 
 def _model(cls: Any, config: Any) -> Any:
@@ -80,7 +82,7 @@ def _model(cls: Any, config: Any) -> Any:
         outline = cls(config)
     size = sum(one.numel() for one in (*outline.parameters(), *outline.buffers()))
     if size > MOST:
-        raise NotBuiltError(f"{size / 1e6:.0f} million parameters, however it is shrunk")
+        raise NotBuiltError(_TOO_LARGE)
     torch.manual_seed(2)
     model = cls(config).eval()
     with torch.no_grad():
@@ -93,13 +95,15 @@ def _model(cls: Any, config: Any) -> Any:
 def _reason(error: Exception) -> str:
     if isinstance(error, NotBuiltError):
         return str(error)
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {' '.join(lines)[:200]}"
+    library = _LIBRARY.search(str(error)) if isinstance(error, ImportError) else None
+    if library:
+        return f"it takes {library[1] or library[2]}, which is not installed"
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 def _clearest(reasons: list[str]) -> str:
     """Being too large is a clearer reason than what breaks on the way to be small."""
-    return min(reasons, key=lambda reason: "million" not in reason)
+    return min(reasons, key=lambda reason: reason != _TOO_LARGE)
 
 
 def _shrunk(config_class: Any, kind: str, way: Way) -> Any:
