@@ -7,13 +7,17 @@ The figure is the share of those that can be built. What does not come through i
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from tests.zoo.classes import kinds
-from tests.zoo.exceptions import EXPLAINED
+from tests.zoo.exceptions import EXPLAINED, Explained
 from tests.zoo.figures import Figure
+from tests.zoo.round_trips import Proof, compared
 from tests.zoo.runner import Answer, prove
+from tests.zoo.tiny import build
 
 LEAST = 0.9
 BUILT = {
@@ -33,9 +37,23 @@ def test_nine_of_ten_types_come_through(proof: str, capsys: pytest.CaptureFixtur
     assert figure.wrong() == []
 
 
-def test_the_figure_and_what_is_wrong_with_it() -> None:
-    from tests.zoo.exceptions import Explained
+@pytest.mark.filterwarnings("ignore")
+def test_one_value_that_is_another_is_noticed(tmp_path: Path) -> None:
+    model = build("bert")
+    model.save_pretrained(tmp_path)
+    assert compared(model, model.state_dict(), tmp_path) == Proof()
+    file = tmp_path / "model.safetensors"
+    tensors = load_file(file)
+    name = "bert.encoder.layer.1.output.dense.weight"
+    tensors[name][3, 5] += 1e-8
+    save_file(tensors, file, {"format": "pt"})
+    assert compared(model, model.state_dict(), tmp_path, bound=3e-8) == Proof(near=1)
+    assert compared(model, model.state_dict(), tmp_path).why.startswith("1 differ by up to")
+    save_file({key: one for key, one in tensors.items() if key != name}, file, {"format": "pt"})
+    assert compared(model, model.state_dict(), tmp_path).why == f"missing_keys: ['{name}']"
 
+
+def test_the_figure_and_what_is_wrong_with_it() -> None:
     explained = {
         "mended": Explained("hfconvert", "was wrong once"),
         "ours": Explained("transformers", "its class loses it"),
