@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import platform
 import resource
 import sys
@@ -40,17 +39,6 @@ def collection_paused() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-def available_memory_bytes() -> int:
-    """Memory that can be had without swapping: MemAvailable, else half of what the machine has."""
-    try:
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
 
 def peak_memory_bytes() -> int:

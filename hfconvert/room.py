@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hfconvert.errors import Problem, raise_any, resource_problem
-from hfconvert.machine import available_memory_bytes
+from hfconvert.memory import available_memory_bytes
 from hfconvert.plan import Plan
 from hfconvert.report.sizes import human
 from hfconvert.work import beside, read_record

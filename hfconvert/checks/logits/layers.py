@@ -18,7 +18,7 @@ import numpy as np
 
 from hfconvert.checks.architecture.model import Rename, model_class, names_of
 from hfconvert.checks.rounding import LAYOUTS, rounded
-from hfconvert.machine import available_memory_bytes
+from hfconvert.memory import available_memory_bytes
 from hfconvert.readers.load import Wanted, load
 from hfconvert.tensors.box import full
 from hfconvert.tensors.lazy import LazyTensor
