@@ -34,9 +34,9 @@ def report_text(report: Report) -> str:
 def check_lines(checks: Iterable[Check]) -> Iterator[str]:
     """A line a check: what it measured, and what is wrong."""
     for check in checks:
-        detail = f": {check.detail}" if check.detail else ""
         measured = ", ".join(figures(check.measured))
-        yield f"  {check.name:8} {_MARK[check.status]}  {measured}{detail}"
+        said = ": ".join(part for part in (measured, check.detail) if part)
+        yield f"  {check.name:8} {_MARK[check.status]}  {said}".rstrip()
 
 
 def _plan_lines(plan: Plan) -> Iterator[str]:
@@ -121,7 +121,9 @@ def _report_lines(report: Report) -> Iterator[str]:
         yield f"up-to-date  {report.output}: same digest, same sizes; nothing was done"
         return
     read = sum(source.size for source in plan.sources)
-    yield f"{report.status}  {plan.label} ({plan.format}, {human(read)}) -> {_where(report)}"
+    where = _where(report)
+    to = f" -> {where}" if where else ""
+    yield f"{report.status}  {plan.label} ({plan.format}, {human(read)}){to}"
     yield from (f"  {line}" for line in _file_lines(report))
     yield from (f"  {line}" for line in _left_out(plan))
     yield from (f"  {line}" for line in _cast_lines(plan))

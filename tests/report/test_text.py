@@ -103,3 +103,10 @@ def test_no_tensor_begins_a_line(say: Callable[..., list[str]], command: str) ->
     lines = say(command, state, key_map=[{"drop": ["*::*"]}])
     assert starting(lines, "::") == []
     assert starting(lines, "drop") == ["drop     1 tensor by drop: *::*: w\\n::error::x"]
+
+
+def test_a_failed_run_names_no_place_that_is_not_there(say: Callable[..., list[str]]) -> None:
+    lines = say("run", {"w": torch.tensor([1e30])}, dtype="float16")
+    assert lines[0].startswith("failed  ")
+    assert "->" not in lines[0]
+    assert starting(lines, "architecture") == ["architecture skipped  there is no config.json"]
