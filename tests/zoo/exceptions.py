@@ -37,7 +37,6 @@ CONVERT: Mapping[str, Explained] = {
 MERGE: Mapping[str, Explained] = {
     "chinese_clip": _PADDING,
     "chinese_clip_text_model": _PADDING,
-    "inkling_audio": _NO_POST_INIT,
     "jev": _TUPLE,
     "qwen2_5_omni": _VOICES,
 }

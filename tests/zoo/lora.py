@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +42,23 @@ def _untie(model: Any) -> None:
 
 
 def _with_adapter(model: Any) -> Any:
+    """A copy of the model with the adapter that PEFT takes: on all that it calls linear, else by names.
+
+    By names there is no `out_proj`, which PEFT refuses in models with state space layers.
+    """
+    linear = [name for name, one in model.named_modules() if isinstance(one, torch.nn.Linear)]
+    if not linear:
+        raise NotBuiltError("it has no linear layers")
+    try:
+        return _taken(model, "all-linear")
+    except Exception:  # noqa: BLE001 - PEFT and models raise anything
+        with contextlib.suppress(Exception):
+            return _taken(model, [name for name in linear if not name.endswith("out_proj")])
+        raise NotBuiltError("PEFT cannot take an adapter into its class") from None
+
+
+def _taken(model: Any, targets: str | list[str]) -> Any:
     from peft import LoraConfig, get_peft_model
 
-    config = LoraConfig(r=RANK, lora_alpha=2 * RANK, target_modules="all-linear")
-    try:
-        return get_peft_model(model, config)
-    except Exception as error:
-        if not any(isinstance(one, torch.nn.Linear) for one in model.modules()):
-            raise NotBuiltError("it has no linear layers") from error
-        raise NotBuiltError(f"PEFT: {type(error).__name__}: {str(error)[:120]}") from error
+    config = LoraConfig(r=RANK, lora_alpha=2 * RANK, target_modules=targets)
+    return get_peft_model(copy.deepcopy(model), config)
