@@ -54,13 +54,18 @@ def _too_little_disk(planned: Plan, output: Path) -> Iterator[Problem]:
         folders[disk] = folder
     for disk, nbytes in needed.items():
         free = free_bytes(folders[disk])
-        if nbytes > free:
+        if nbytes > free and _is_a_disk(folders[disk]):
             yield resource_problem(
                 f"the run needs {human(nbytes)} of disk, and {human(free)} are free",
                 why="the disk is too small for what is downloaded and for the result",
                 do="free some space, set HF_HOME to a larger disk, or choose an output on another one",
                 subject=str(folders[disk]),
             )
+
+
+def _is_a_disk(folder: Path) -> bool:
+    """Not `/proc` and the like, which hold nothing: they refuse by themselves."""
+    return shutil.disk_usage(folder).total > 0
 
 
 def _there(path: Path) -> Path:

@@ -13,7 +13,15 @@ from hfconvert.findings import Finding, info
 from hfconvert.gate.current import Held, hold, outside
 from hfconvert.gate.proof import pairs, prove
 from hfconvert.gate.record import records
-from hfconvert.gate.rules import imports, indexes, nothing, packed, pickles_only, unread
+from hfconvert.gate.rules import (
+    imports,
+    indexes,
+    nothing,
+    packed,
+    pickles_only,
+    unknown_imports,
+    unread,
+)
 from hfconvert.gate.tree import Tree, WeightSet, open_tree
 from hfconvert.inspect.listing import printable
 from hfconvert.machine import peak_memory_bytes, versions
@@ -28,11 +36,11 @@ _Judged = tuple[Check, tuple[Finding, ...]]
 def check(what: str, recipe: Recipe | None = None, console: Console = _CONSOLE) -> Report:
     """Judge a folder, a file, or `org/name[@revision]`; the report's status is `verified` or `failed`.
 
-    It fails what publishes weights as pickles only, a pickle that asks for dangerous or unknown names, a
-    wrong or absent index of safetensors, safetensors beside pickles that do not hold the same values, and
-    whatever could not be read. With a recipe, its result has to be what it would make now; that result then
-    speaks for the pickles that the recipe reads. Each broken rule is a finding of level error. UserError
-    where there is nothing to look at, or the recipe cannot be planned.
+    It fails what publishes weights as pickles only, a pickle that asks for dangerous names, a wrong or
+    absent index of safetensors, safetensors beside pickles that do not hold the same values, and whatever
+    could not be read. Names of which nothing is known are warnings. With a recipe, its result has to be what
+    it would make now; that result then speaks for the pickles that the recipe reads. Each broken rule is a
+    finding of level error. UserError where there is nothing to look at, or the recipe cannot be planned.
     """
     started = time.perf_counter()
     tree = open_tree(what)
@@ -44,7 +52,7 @@ def check(what: str, recipe: Recipe | None = None, console: Console = _CONSOLE) 
     judged = [
         _rule("readable", (*empty, *unread(tree)), packed(tree), {"files": len(tree.seen)}),
         _rule("format", pickles_only(tree, pickled), measured=counts),
-        _rule("pickle", imports(tree), measured={"pickles": len(_pickles(tree))}),
+        _rule("pickle", imports(tree), unknown_imports(tree), {"pickles": len(_pickles(tree))}),
         _rule("index", *indexes(tree), {"indexes": _count_indexes(tree)}),
         _proof(tree, pickled, console),
         *([_recipe(held)] if held else []),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from hfconvert.errors import Problem, UserError, source_problem
@@ -15,10 +15,6 @@ from hfconvert.keymap.fold import listed
 from hfconvert.pickles.values import Verdict
 from hfconvert.readers.index import check_index
 
-_HARM: Mapping[Verdict, str] = {
-    "dangerous": "opened by an ordinary loader, this file would run code; here nothing was run",
-    "unknown": "nobody vouches that importing it is harmless; a loader that obeys would import it",
-}
 # Files that hold weights in pickles, and that are not read yet.
 _NOT_READ = {
     ".nemo": "an archive of NeMo",
@@ -79,21 +75,35 @@ def pickles_only(tree: Tree, pickled: Sequence[WeightSet]) -> Iterator[Problem]:
 
 
 def imports(tree: Tree) -> Iterator[Problem]:
-    """Pickles that ask for anything but what rebuilds tensors, whatever they hold and are called."""
-    asked: dict[tuple[Verdict, tuple[str, ...]], list[str]] = {}
-    for one in tree.seen.values():
-        for verdict in _HARM:
-            names = _asked(one, verdict)
-            if names:
-                asked.setdefault((verdict, names), []).append(printable(one.file.name))
-    for (verdict, names), files in asked.items():
+    """Pickles that ask for dangerous names, whatever they hold and are called."""
+    for names, files in _who_asks(tree, "dangerous"):
         yield source_problem(
-            f"its pickle asks for {verdict} names: {listed(names)}{_and_so(files[1:])}",
-            why=_HARM[verdict],
+            f"its pickle asks for dangerous names: {listed(names)}{_and_so(files[1:])}",
+            why="opened by an ordinary loader, this file would run code; here nothing was run",
             do="remove the file from what is published, or save its tensors alone",
             subject=files[0],
             check="pickle",
         )
+
+
+def unknown_imports(tree: Tree) -> Iterator[Finding]:
+    """Pickles that ask for names of which nothing is known, as the settings of a training run do."""
+    for names, files in _who_asks(tree, "unknown"):
+        yield warning(
+            "pickle",
+            files[0],
+            f"its pickle asks for unknown names: {listed(names)}{_and_so(files[1:])}",
+            "a loader that obeys would import them; save tensors alone, or publish without the file",
+        )
+
+
+def _who_asks(tree: Tree, verdict: Verdict) -> Iterator[tuple[tuple[str, ...], list[str]]]:
+    """Names of a verdict, with the files that ask for just these."""
+    asked: dict[tuple[str, ...], list[str]] = {}
+    for one in tree.seen.values():
+        if names := _asked(one, verdict):
+            asked.setdefault(names, []).append(printable(one.file.name))
+    yield from asked.items()
 
 
 def indexes(tree: Tree) -> tuple[tuple[Problem, ...], tuple[Finding, ...]]:
