@@ -26,7 +26,7 @@ ACTION = "owner/hfconvert@v1"
 SETUP_PYTHON = "actions/setup-python@5fda3b95a4ea91299a34e894583c3862153e4b97"
 # What an action has to have so that `install: none` works.
 SMALL = ("action.yml", ".ci/install-action")
-TIMEOUT = 240  # seconds; a run takes a few
+TIMEOUT = 900  # seconds; a run takes a few, or minutes where packages are installed
 
 Event = Mapping[str, Any]
 

@@ -32,6 +32,16 @@ jobs:
           print("torch", importlib.util.find_spec("torch"))
           print("from", hfconvert.__file__)'
           ls
+  models:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - id: convert
+        uses: owner/hfconvert@v1
+        with: {recipe: recipe.yaml, set: dtype=bfloat16}
+      - id: look
+        run: |
+          "$RUNNER_TEMP/hfconvert-venv/bin/pip" list
   absent:
     runs-on: ubuntu-latest
     steps:
@@ -106,6 +116,16 @@ def test_the_action_installs_itself_and_no_torch(ran: Ran) -> None:
     assert "torch None" in said
     assert "hfconvert-venv/lib" in said
     assert "TRAPPED" not in said
+
+
+@pytest.mark.slow
+def test_a_recipe_that_needs_models_brings_torch_without_cuda(ran: Ran) -> None:
+    assert ran.result("models") == "success", ran.text
+    assert ran.outputs("models", "convert")["status"] == "converted"
+    packages = dict(line.split()[:2] for line in ran.log("models", "look").splitlines()[2:] if line)
+    assert packages["torch"].endswith("+cpu")
+    assert {"transformers", "peft", "accelerate"} <= packages.keys()
+    assert [name for name in packages if name.startswith(("nvidia", "cuda"))] == []
 
 
 @pytest.mark.slow

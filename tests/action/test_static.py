@@ -64,6 +64,13 @@ def test_the_script_that_installs_reads_what_is_given_and_no_token() -> None:
     assert line.startswith("unset HFC_TOKEN HF_TOKEN ")
 
 
+def test_nothing_but_torch_comes_from_another_index() -> None:
+    """A name that both indexes have would be whoever's who registered it there."""
+    assert "--extra-index-url" not in SCRIPT
+    (line,) = [line for line in SCRIPT.splitlines() if "--index-url" in line]
+    assert line.strip().endswith("--no-deps --index-url https://download.pytorch.org/whl/cpu torch")
+
+
 def test_the_variables_are_those_that_the_program_reads() -> None:
     (step,) = RUNS
     names = {variable(name): name for name in ACTION["inputs"] if name != "python-version"}
