@@ -11,7 +11,7 @@ from hfconvert.tensors.box import full
 from hfconvert.tensors.checkpoint import Checkpoint, Entry
 from hfconvert.tensors.header import entry_bytes, write_header
 
-BLOCK = 4 << 20  # bytes that a worker makes at once
+BLOCK = 2 << 20  # bytes that a worker makes at once
 WORKERS = 2
 BUFFERS = 2  # blocks that a worker holds: one is made while the other is on its way to the disk
 HEADER_BYTES = 48 << 20  # a header stays below half of what the safetensors library accepts

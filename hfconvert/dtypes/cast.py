@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from hfconvert.dtypes.convert import convert
+from hfconvert.dtypes.convert import convert_into
 from hfconvert.tensors.box import Box, Shape, blocks, shape_of
 from hfconvert.tensors.dtype import DType
 from hfconvert.tensors.lazy import Input, LazyTensor, Mesh, Place, RawArray, TensorSpec
@@ -26,7 +26,7 @@ class Sum(Protocol):
 
 
 BLOCK = 1 << 20  # bytes: about what one block of the result takes
-PART = 512 << 10  # bytes of the inner tensor that are cast at once
+PART = 1 << 20  # bytes of the inner tensor that are cast at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +78,7 @@ class Cast:
         source = self.inner.spec.dtype
         block = np.empty(shape_of(box), source.raw)
         self.inner.fill(block, box)
-        result, loss = convert(block.reshape(-1), source, self.dtype)
-        out[...] = result.reshape(block.shape)
-        self.tally.add(self.name, loss)
+        self.tally.add(self.name, convert_into(out, block, source, self.dtype))
 
     def needs(self, box: Box) -> Iterator[ByteRange]:
         """What the inner tensor needs."""

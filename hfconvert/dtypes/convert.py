@@ -37,27 +37,44 @@ def convert(raw: RawArray, source: DType, target: DType) -> tuple[RawArray, Loss
     A value that was finite and is not any more has overflowed; one that was not zero and is zero has
     underflowed.
     """
+    result = np.empty(raw.shape, target.raw)
+    return result, convert_into(result, raw, source, target)
+
+
+def convert_into(out: RawArray, raw: RawArray, source: DType, target: DType) -> Loss:
+    """As `convert`, into an array of the same shape with any strides."""
     values = raw.view(FLOATS[source.code])
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         if source.code == "F64" and target.code not in _WIDE:
             values = values.astype(np.float32)
-        cast = values.astype(FLOATS[target.code])
-    result = cast.view(target.raw)
-    return result, Loss(*_lost(raw, result, source, target), raw.size)
+        np.copyto(out.view(FLOATS[target.code]), values, casting="unsafe")
+    return Loss(*_lost(raw, out, source, target), raw.size)
 
 
 def _lost(raw: RawArray, result: RawArray, source: DType, target: DType) -> tuple[int, int]:
     """Overflow and underflow; values are counted only where the extremes say that there may be one."""
     if not result.size:
         return 0, 0
-    unsigned_zero = target.code.endswith("FNUZ")  # the one NaN is the sign alone
-    magnitude = result if unsigned_zero else _magnitude(result, target)
     overflow = underflow = 0
-    if unsigned_zero or magnitude.max() > LARGEST[target.code]:
+    largest, has_zero = _extremes(result, target)
+    if target.code.endswith("FNUZ") or largest > LARGEST[target.code]:
         overflow = int(np.count_nonzero(_not_finite(result, target) & ~_not_finite(raw, source)))
-    if magnitude.min() == 0:
+    if has_zero:
         underflow = int(np.count_nonzero(_zero(result, target) & ~_zero(raw, source)))
     return overflow, underflow
+
+
+def _extremes(raw: RawArray, dtype: DType) -> tuple[int, bool]:
+    """The largest magnitude, by its bits, and whether there is a zero of either sign.
+
+    Bits order positive values as signed integers do, negative ones by magnitude as unsigned integers do.
+    """
+    signed = raw.view(f"i{dtype.itemsize}")
+    sign = 1 << (dtype.bits - 1)
+    top = int(raw.max())
+    largest = max(int(signed.max()), top - sign)
+    zero = int(raw.min()) == 0 or int(signed.min()) == -sign
+    return largest, zero
 
 
 def _not_finite(raw: RawArray, dtype: DType) -> RawArray:

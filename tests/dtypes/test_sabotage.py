@@ -78,6 +78,16 @@ WRONG: list[Cast] = [
 ]
 
 
+def _into(wrong: Cast) -> Callable[..., Loss]:
+    """In the form that the node calls."""
+
+    def convert_into(out: RawArray, raw: RawArray, source: DType, target: DType) -> Loss:
+        out[...], loss = wrong(raw, source, target)
+        return loss
+
+    return convert_into
+
+
 def values() -> torch.Tensor:
     """Ties, near ties, both zeros, NaN, infinity, subnormals, and numbers of every size."""
     generator = torch.Generator().manual_seed(11)
@@ -115,7 +125,7 @@ def test_a_right_cast_passes(run: Callable[[], Any]) -> None:
 def test_a_wrong_cast_is_found(
     wrong: Cast, run: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hfconvert.dtypes.cast.convert", wrong)
+    monkeypatch.setattr("hfconvert.dtypes.cast.convert_into", _into(wrong))
     code, checks, out = run()
     assert (code, checks["tensors"]) == (1, "fail")
     assert not out.exists()
@@ -142,5 +152,5 @@ def test_an_overflow_that_is_not_counted_is_found_as_a_value(
         result, loss = convert(raw, source, target)
         return np.full_like(result, 0x7F80), loss
 
-    monkeypatch.setattr("hfconvert.dtypes.cast.convert", silent)
+    monkeypatch.setattr("hfconvert.dtypes.cast.convert_into", _into(silent))
     assert run()[1]["tensors"] == "fail"
