@@ -60,7 +60,20 @@ class ClassNames:
         """Of modules that no file has by their names, those of the class, with their names in the files."""
         modules = list(lost)
         found = find_names(modules, self.names.__contains__) if modules else {}
-        return {module: self.names[name] for module, (name, _) in found.items()}
+        whole = {module: self.names[name] for module, (name, _) in found.items()}
+        rest = {module: self._beside(module) for module in modules if module not in whole}
+        return whole | {module: name for module, name in rest.items() if name is not None}
+
+    def _beside(self, module: str) -> str | None:
+        """The name in the files of a module of several weights (a stack of experts), by its neighbours'."""
+        parent, _, last = module.rpartition(".")
+        for name, other in self.names.items():
+            inner = name.removeprefix(parent)
+            if inner != name and inner.startswith(".") and other.endswith(inner):
+                found = f"{other.removesuffix(inner)}.{last}"
+                if self.base.has_module(found):
+                    return found
+        return None
 
     @cached_property
     def pieces(self) -> dict[str, list[Piece]]:

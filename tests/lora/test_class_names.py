@@ -12,6 +12,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from hfconvert.errors import UserError
+from hfconvert.lora.base import Base
+from hfconvert.lora.class_names import ClassNames
+from hfconvert.tensors.checkpoint import Checkpoint
 
 State = dict[str, torch.Tensor]
 Merge = Callable[..., State]
@@ -111,3 +114,17 @@ def test_where_no_class_is_named_the_tensors_match_nothing(
     with pytest.raises(UserError) as error:
         merge(tmp_path / "base", tmp_path / "adapter")
     assert "4 tensors of the adapter match nothing in the base" in str(error.value)
+
+
+def test_a_stack_of_experts_is_found_by_its_neighbours() -> None:
+    files = [f"thinker.model.layers.0.mlp.experts.{number}.up_proj.weight" for number in (0, 1)]
+    names = {
+        "thinker.model.language_model.layers.0.mlp.gate": "thinker.model.layers.0.mlp.gate",
+        "thinker.model.language_model.layers.0.mlp.gateway": "thinker.other.layers.0.mlp.gate",
+    }
+    experts = "thinker.model.language_model.layers.0.mlp.experts"
+    classed = ClassNames(Base(Checkpoint(dict.fromkeys(files)), {}))  # type: ignore[arg-type] # names
+    classed.__dict__["names"] = names
+    assert classed.of([experts, experts.replace("0", "1")]) == {
+        experts: "thinker.model.layers.0.mlp.experts"
+    }
