@@ -6,7 +6,6 @@ two marks, is put at its end or made anew, and `base_model` is added where it is
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -22,7 +21,6 @@ from hfconvert.totals import Amount
 
 CARD = "README.md"
 BEGIN, END = "<!-- hfconvert: begin -->", "<!-- hfconvert: end -->"
-_SECTION = re.compile(rf"\n*{re.escape(BEGIN)}.*?{re.escape(END)}\n*", re.DOTALL)
 
 
 def make_card(story: Story, base: Snapshot) -> Proven:
@@ -41,7 +39,7 @@ def card_text(story: Story, text: str, *, own: bool) -> str:
     """A card with the section of ours. What an `own` card says of itself stays; that of the source speaks of
     another model, so its `base_model` gives way, and its results too where values changed."""
     head, body = split_card(text)
-    kept = _SECTION.sub("\n\n", body).rstrip("\n")
+    kept = _without_sections(body).rstrip("\n")
     if not own and changes_values(story.plan):
         head = without_key(head, "model-index")
     for key, value in metadata_of(story).items():
@@ -49,6 +47,18 @@ def card_text(story: Story, text: str, *, own: bool) -> str:
     title = "" if kept.strip() else f"# {story.target.repo.rpartition('/')[2]}"
     section = f"{BEGIN}\n{_section(story)}\n{END}\n"
     return join_card(head, f"{kept or title}\n\n{section}")
+
+
+def _without_sections(body: str) -> str:
+    """The text around all that lies between marks, with one empty line where something was. In time linear
+    in the text: a card is by whoever wrote it."""
+    pieces, at = [], 0
+    while (begin := body.find(BEGIN, at)) >= 0 and (end := body.find(END, begin)) >= 0:
+        pieces.append(body[at:begin])
+        at = end + len(END)
+    first, *others = [*pieces, body[at:]]
+    around = [first, *(piece.lstrip("\n") for piece in others)]
+    return "\n\n".join([*(piece.rstrip("\n") for piece in around[:-1]), around[-1]])
 
 
 def metadata_of(story: Story) -> Mapping[str, str | Sequence[str]]:

@@ -20,9 +20,17 @@ from huggingface_hub.errors import (
 from hfconvert import __version__
 from hfconvert.errors import UserError, raise_any
 from hfconvert.hub.about import About, Act
-from hfconvert.hub.failures import FAILURES, BrokenOffError, NetworkError, explain, find_cause
+from hfconvert.hub.failures import (
+    FAILURES,
+    MALFORMED,
+    BrokenOffError,
+    NetworkError,
+    explain,
+    find_cause,
+    malformed,
+)
 from hfconvert.hub.publisher import publishes_to, stored_token, unfit
-from hfconvert.hub.secrets import clean_logs
+from hfconvert.hub.secrets import clean, clean_logs
 from hfconvert.hub.waits import LONGEST_WAIT, REPETITIONS, asked_wait, backoff
 
 T = TypeVar("T")
@@ -57,6 +65,8 @@ class Client:
         while True:
             try:
                 return call()
+            except MALFORMED as error:
+                raise UserError(malformed(clean(repr(error)), about)) from error
             except FAILURES as error:
                 wait = wait_before(error, attempt)
                 if wait is None:
@@ -115,6 +125,8 @@ def told(about: About) -> Iterator[None]:
     """Whatever the Hub, the network or the disk refuses within, as a UserError (exit 4 or 5)."""
     try:
         yield
+    except MALFORMED as error:
+        raise UserError(malformed(clean(repr(error)), about)) from error
     except FAILURES as error:
         raise_told(error, about)
 

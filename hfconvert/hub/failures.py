@@ -45,6 +45,9 @@ class BrokenOffError(OSError):
     """What was asked for came in part, or its address is no longer good: asking again may help."""
 
 
+# What the client raises over an answer that lacks what the Hub's have, or has it in another form.
+MALFORMED = (AttributeError, KeyError, TypeError)
+
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -68,6 +71,16 @@ def explain(cause: Exception, about: About) -> Problem:
         if isinstance(cause, kind):
             return words(cause, about)
     return _broken_off(cause, about)
+
+
+def malformed(how: str, about: About) -> Problem:
+    """What answers is no Hub: its answer has another form than the Hub's."""
+    return hub_problem(
+        about,
+        f"the answer is not one of the Hub: {how}",
+        why="a proxy or a login page answers in its place, or HF_ENDPOINT is something else",
+        do=f"look at what answers at {about.endpoint}",
+    )
 
 
 def _impossible(cause: Exception, about: About) -> Problem:

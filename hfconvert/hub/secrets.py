@@ -5,20 +5,23 @@ from __future__ import annotations
 import logging
 import re
 
-_TOKEN = re.compile(r"\bhf_[A-Za-z0-9_]{6,}|(?i:\bbearer\s+)\S+")
+# A token of a Trusted Publisher is a JSON Web Token: parts with dots between them.
+_TOKEN = re.compile(r"\bhf_[A-Za-z0-9_]{6,}(?:[.-][A-Za-z0-9_-]+)*|(?i:\bbearer\s+)\S+")
+_PASSWORD = re.compile(r"(https?://)[^\s/?#'\"<>@]+@")  # of a mirror or a proxy
 _QUERY = re.compile(r"(https?://[^\s?'\"<>]+)\?[^\s'\"<>]*")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 _LONGEST = 300
+_LOOKED_AT = 4096  # characters: what hides secrets takes time by their square
 
 
 def clean(text: str) -> str:
     """What the Hub or a library says, fit for a message.
 
-    One line without control characters, at most 300 letters, no token, and addresses without what follows
-    their `?`, which signs them.
+    One line without control characters, at most 300 letters, no token, and addresses without passwords and
+    without what follows their `?`, which signs them.
     """
-    one_line = _CONTROL.sub(" ", text).strip()
-    hidden = _QUERY.sub(r"\1", _TOKEN.sub("(token)", one_line))
+    one_line = _CONTROL.sub(" ", text[:_LOOKED_AT]).strip()
+    hidden = _QUERY.sub(r"\1", _PASSWORD.sub(r"\1", _TOKEN.sub("(token)", one_line)))
     return hidden if len(hidden) <= _LONGEST else f"{hidden[:_LONGEST]}..."
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -15,9 +16,13 @@ from hfconvert.errors import Problem, UserError, raise_any
 from hfconvert.hub.about import About, hub_problem
 from hfconvert.hub.client import Client
 from hfconvert.hub.content import Content, matches
+from hfconvert.hub.failures import malformed
 
 _AT_ONCE = 8  # downloads of small files; a large one has several connections to itself
 _SMALL = 16 * 1024 * 1024  # bytes
+_LARGEST = 1 << 60  # bytes that a file could have
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_DIGESTS = {"sha256": re.compile(r"[0-9a-f]{64}"), "git": re.compile(r"[0-9a-f]{40}")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +86,23 @@ class Snapshot:
 def pin(client: Client, repo: str, revision: str | None = None) -> Snapshot:
     """Resolve a revision (default: main) once, and list the files of its commit.
 
-    UserError (exit 4) where the repository or revision cannot be read, or lists a file outside of it.
+    UserError (exit 4) where the repository or revision cannot be read, or where what answers is no Hub: it
+    lists a file outside of the repository, or leaves out what every commit and file has.
     """
     asked = revision or "main"
     about = client.about(repo, revision=asked)
     facts = client.ask(about, lambda: client.api.model_info(repo, revision=asked))
     commit = str(facts.sha)
+    if not _COMMIT.fullmatch(commit):  # the name of a folder on this disk, too
+        raise UserError(malformed(f"the commit is {commit[:80]!r}", about))
     at_commit = client.about(repo, revision=commit)
-    tree = client.ask(
-        at_commit,
-        lambda: list(client.api.list_repo_tree(repo, revision=commit, recursive=True)),
-    )
-    files = {item.path: _recorded(item) for item in tree if isinstance(item, RepoFile)}
+    files = client.ask(at_commit, lambda: _listed(client, at_commit))
     raise_any(_outside(at_commit, path) for path in files if not _is_inside(path))
+    raise_any(
+        malformed(wrong, at_commit.at(file.path))
+        for file in files.values()
+        if (wrong := _wrong(file))
+    )
     return Snapshot(client, repo, asked, commit, files, facts)
 
 
@@ -150,6 +159,22 @@ def cached_bytes(snapshot: Snapshot, paths: Iterable[str]) -> int:
         if isinstance(found, str) and Path(found).stat().st_size == size:
             total += size
     return total
+
+
+def _listed(client: Client, about: About) -> dict[str, HubFile]:
+    tree = client.api.list_repo_tree(about.repo, revision=about.revision, recursive=True)
+    return {str(item.path): _recorded(item) for item in tree if isinstance(item, RepoFile)}
+
+
+def _wrong(file: HubFile) -> str:
+    """What of a record cannot be; empty where it is as the Hub writes it."""
+    if any("\ud800" <= letter <= "\udfff" for letter in file.path):
+        return f"its name is {file.path!r}"
+    if type(file.size) is not int or not 0 <= file.size < _LARGEST:
+        return f"its size is {file.size!r}"
+    if not _DIGESTS[file.content.kind].fullmatch(str(file.content.digest)):
+        return f"its {file.content.kind} hash is {str(file.content.digest)[:80]!r}"
+    return ""
 
 
 def _is_inside(path: str) -> bool:

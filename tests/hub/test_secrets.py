@@ -18,6 +18,8 @@ TOKEN = "hf_" + "a1B2" * 8
         (f"Authorization: Bearer {TOKEN}", "Authorization: (token)"),
         ("bearer abc def", "(token) def"),
         ("see https://cdn/x?Signature=abc&k=1 there", "see https://cdn/x there"),
+        ("bad hf_jwt_eyJhbGciOi.eyJzdWIiOi-J.sig_Na-ture x", "bad (token) x"),
+        ("at https://user:s3cret@mirror.example/x?y=1", "at https://mirror.example/x"),
         ("two\nlines\x1b[31m", "two lines [31m"),
         ("nothing to hide: hf_hub", "nothing to hide: hf_hub"),
     ],
@@ -33,6 +35,10 @@ def test_a_token_never_remains(before: str, after: str) -> None:
 
 def test_long_texts_are_cut() -> None:
     assert clean("x" * 1000) == "x" * 300 + "..."
+
+
+def test_an_answer_of_any_size_is_cut_before_it_is_searched() -> None:
+    assert clean("http://a" * 10_000_000).startswith("http://ahttp://a")
 
 
 def test_logs_are_cleaned(caplog: pytest.LogCaptureFixture) -> None:

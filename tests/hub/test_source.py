@@ -4,6 +4,7 @@ import hashlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,6 +66,50 @@ def test_a_file_outside_of_the_repository_is_refused_before_anything_is_fetched(
         snapshot()
     assert caught.value.exit == Exit.HUB
     assert f"outside of the repository: {place!r}" in str(caught.value)
+
+
+FILE: dict[str, Any] = {"type": "file", "path": "config.json", "size": 2, "oid": "9e" * 20}
+LARGE = {"size": 2, "oid": "9e" * 32, "pointerSize": 100}
+
+
+@pytest.mark.parametrize(
+    ("tree", "said"),
+    [
+        ([{**FILE, "path": "a\udc80"}], r"its name is 'a\\udc80'"),
+        ([{**FILE, "size": -5}], "its size is -5"),
+        ([{**FILE, "size": "5"}], "its size is '5'"),
+        ([{**FILE, "size": None}], "its size is None"),
+        ([{**FILE, "size": 2.5}], "its size is 2.5"),
+        ([{**FILE, "oid": "../x"}], "its git hash is '../x'"),
+        ([{**FILE, "lfs": {**LARGE, "size": 1 << 70}}], f"its size is {1 << 70}"),
+        ([{**FILE, "lfs": {**LARGE, "oid": "x"}}], "its sha256 hash is 'x'"),
+        ([{**FILE, "lfs": [1]}], "TypeError"),
+        ([{"type": "file"}], "KeyError"),
+        ({"error": "x"}, "TypeError"),
+        (5, "TypeError"),
+    ],
+    ids=range(12),
+)
+def test_a_listing_that_the_hub_would_not_give_is_refused(
+    hub: RunningHub, snapshot: Callable[..., Snapshot], tree: Any, said: str
+) -> None:
+    hub.faults.add("GET", "/tree/", Say(200, body=tree), times=None)
+    with pytest.raises(UserError, match="the answer is not one of the Hub") as caught:
+        snapshot()
+    assert caught.value.exit is Exit.HUB
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("sha", [None, 5, "", "../../x", "a\nb", "9e" * 21], ids=repr)
+def test_a_commit_that_is_none_is_no_folder_in_the_cache(
+    hub: RunningHub, snapshot: Callable[..., Snapshot], cache: Path, sha: Any
+) -> None:
+    hub.repo("owner/m", FILES)
+    body = {"id": "owner/m", "sha": sha, "siblings": []}
+    hub.faults.add("GET", "/api/models/owner/m", Say(200, body=body))
+    with pytest.raises(UserError, match="the answer is not one of the Hub: the commit is"):
+        snapshot()
+    assert not cache.exists()
 
 
 def test_facts_of_the_repository_come_along(
