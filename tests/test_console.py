@@ -126,6 +126,17 @@ def test_the_quiet_see_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     assert terminal.getvalue() == ""
 
 
+def test_without_bars_lines_say_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal that a workflow gives its steps: a command has to begin a line."""
+    terminal = _sit_before_it(monkeypatch)
+    console = Console(bars=False)
+    with console.progress("convert", 1000) as advance:
+        advance(1000)
+    console.done("model.safetensors")
+    console.command("::endgroup::")
+    assert terminal.getvalue() == "model.safetensors\n::endgroup::\n"
+
+
 def test_parts_are_said_only_where_no_bar_says_how_far_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from hfconvert.ci.needs import extra
+from hfconvert.cli import app
 
 Ask = Callable[..., str]
 
@@ -54,6 +56,17 @@ def test_inputs_count_too(asked: Ask) -> None:
     assert asked("version: 1\ndtype: bfloat16\n", source="o/m") == "models"
     assert asked(PLAIN + "dtype: bfloat16\n", mode="check") == ""
     assert asked(PLAIN + "dtype: bfloat16\n", mode="chek") == ""
+
+
+@pytest.mark.parametrize(("dtype", "said"), [("bfloat16", "models\n"), ("keep", "\n")])
+def test_the_command_says_it_on_stdout(
+    asked: Ask, monkeypatch: pytest.MonkeyPatch, dtype: str, said: str
+) -> None:
+    asked(PLAIN)
+    for name, value in {"HFC_RECIPE": "r.yaml", "HFC_SET": f"dtype={dtype}"}.items():
+        monkeypatch.setenv(name, value)
+    answered = CliRunner().invoke(app, ["ci", "--needs"])
+    assert (answered.exit_code, answered.stdout) == (0, said)
 
 
 def test_no_other_file_is_looked_at_and_nobody_asked(asked: Ask) -> None:
