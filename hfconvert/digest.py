@@ -25,9 +25,6 @@ FORMAT = 1  # raised when the same inputs come to mean other output bytes
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
-READERS = 2
-
-
 class Watch(Protocol):
     """Sees each part of a file that is read from front to back."""
 
@@ -103,15 +100,14 @@ def identify(
     stop: Event | None = None,
     watch: Watch = _unwatched,
 ) -> tuple[Identity, ...]:
-    """Hash every file that is not remembered, two at a time; `watch` sees the bytes of those."""
+    """Hash every file that is not remembered; `watch` sees the bytes of those."""
     stopped = (stop or Event()).is_set
 
     def one(file: SourceFile) -> Identity:
         sha256 = known.get(file_key(file)) or content_hash(file.apart(), stopped, watch)
         return Identity(*file_key(file), sha256)
 
-    with ThreadPoolExecutor(READERS) as pool:
-        return tuple(pool.map(one, files))
+    return tuple(one(file) for file in files)
 
 
 def content_hash(
