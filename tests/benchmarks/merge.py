@@ -13,17 +13,19 @@ The two differ from each other as well; ADR 0003 says what follows from that.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from statistics import median
 
 import ml_dtypes
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from tests.benchmarks.output import make_parser, open_workdir, show
-from tests.benchmarks.timing import copy, hfconvert, measure, measure_pairs, summarize
+from tests.benchmarks.timing import Pair, copy, hfconvert, measure, measure_pairs, summarize
 
 HIDDEN, FEED, KV, VOCABULARY, RANK, ALPHA = 2048, 5632, 256, 32000, 16, 32
 LINEAR = {
@@ -56,8 +58,21 @@ def main() -> None:
         )
         measure(_run(recipe, work / "merged"))
         exact = count_units(base, adapter, work / "merged")
-    figures = {"merge / cp + fsync": summarize(pairs), "against the exact sum": exact}
+    torch = measure([sys.executable, "-c", "import torch"]).seconds
+    figures = {
+        "merge / cp + fsync": summarize(pairs),
+        "beside import torch": {  # which the merge does without
+            "seconds": round(torch, 3),
+            "median_ratio_beside_it": round(median(_beside(pair, torch) for pair in pairs), 3),
+        },
+        "against the exact sum": exact,
+    }
     show("hfconvert run, LoRA merge", figures, as_json=arguments.json)
+
+
+def _beside(pair: Pair, seconds: float) -> float:
+    """How many times longer the merge took, were these seconds given to it."""
+    return (pair.measured.seconds - seconds) / pair.yardstick.seconds
 
 
 def write_base(folder: Path, layers: int, generator: np.random.Generator) -> None:
