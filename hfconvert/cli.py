@@ -93,8 +93,8 @@ def run(  # noqa: PLR0913 - one parameter an option of the contract
     quiet: QuietOption = False,
 ) -> None:
     """Convert what a recipe describes, check it, and write the output folder or publish it."""
-    from hfconvert.models import Allowed
-    from hfconvert.planning import dry_run as stop_early
+    from hfconvert.preview import dry_run as stop_early
+    from hfconvert.proving.models import Allowed
     from hfconvert.report.documents import failed_report_document, report_document
     from hfconvert.report.text import report_text
     from hfconvert.run import ChecksFailedError
@@ -162,10 +162,10 @@ def verify(  # noqa: PLR0913 - one parameter an option of the contract
     quiet: QuietOption = False,
 ) -> None:
     """Prove somebody's conversion against its source: names, values, dtypes, files, logits."""
-    from hfconvert.models import Allowed
+    from hfconvert.proving.models import Allowed
     from hfconvert.report.documents import failed_report_document, report_document
     from hfconvert.report.verified import verified_text
-    from hfconvert.verify import verify as prove
+    from hfconvert.verifying.verify import verify as prove
 
     console = _console(as_json, verbose, quiet)
     refused: list[UserError] = []
@@ -176,7 +176,7 @@ def verify(  # noqa: PLR0913 - one parameter an option of the contract
 
     def act() -> tuple[Mapping[str, Any], str, Exit]:
         if comment:
-            from hfconvert.commenting import verify_and_comment
+            from hfconvert.publishing.commenting import verify_and_comment
 
             done, refusal = verify_and_comment(candidate, verified)
             refused.extend([refusal] if refusal else [])

@@ -56,7 +56,7 @@ def plan(
     recipe: str, console: Console, overrides: Sequence[str] = (), output: Path | None = None
 ) -> Exit:
     """Answer `plan`; the exit code."""
-    from hfconvert.planning import plan as make  # noqa: PLC0415
+    from hfconvert.preview import plan as make  # noqa: PLC0415
     from hfconvert.recipes import recipe_of  # noqa: PLC0415
     from hfconvert.report.documents import failed_plan_document, plan_document  # noqa: PLC0415
     from hfconvert.report.text import plan_text  # noqa: PLC0415

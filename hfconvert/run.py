@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 
 from hfconvert.console import Console
-from hfconvert.converting import Asked, ChecksFailedError, convert
-from hfconvert.models import Allowed
-from hfconvert.plan import make_plan
+from hfconvert.making.converting import Asked, ChecksFailedError, convert
+from hfconvert.making.results import output_path
+from hfconvert.making.room import check_room
+from hfconvert.planning.plan import make_plan
+from hfconvert.proving.models import Allowed
 from hfconvert.recipe import Recipe
 from hfconvert.report.model import Report
-from hfconvert.results import output_path
-from hfconvert.room import check_room
 from hfconvert.sourcing import fetch_source, look_at_source
 
 __all__ = ["ChecksFailedError", "run"]
@@ -32,7 +32,7 @@ def run(
     done; ChecksFailedError, with the report, where the result is not right.
     """
     if recipe.publish is not None:
-        from hfconvert.publishing import run_and_publish  # noqa: PLC0415 - huggingface_hub
+        from hfconvert.publishing.publish import run_and_publish  # noqa: PLC0415 - huggingface_hub
 
         return run_and_publish(recipe, recipe.publish, console, allowed, force=force)
     started = time.perf_counter()

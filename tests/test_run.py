@@ -13,16 +13,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from hfconvert import making as module
 from hfconvert import recipe as recipes
 from hfconvert.console import Console
 from hfconvert.errors import Exit, UserError
-from hfconvert.planning import dry_run, plan
-from hfconvert.prove import prove
+from hfconvert.making import make as module
+from hfconvert.making.results import recorded_outputs
+from hfconvert.making.work import RECORD
+from hfconvert.preview import dry_run, plan
+from hfconvert.proving.prove import prove
 from hfconvert.report.model import Report
-from hfconvert.results import recorded_outputs
 from hfconvert.run import ChecksFailedError, run
-from hfconvert.work import RECORD
 
 QUIET = Console(verbosity=-1)
 STATE = {f"layer.{i}.weight": torch.arange(12.0).reshape(3, 4) * (i + 1) for i in range(4)}

@@ -12,14 +12,14 @@ from hfconvert.ci.inputs import Inputs
 from hfconvert.console import Console
 from hfconvert.errors import Exit, UserError, foreseen
 from hfconvert.findings import Finding, info
-from hfconvert.models import Allowed
-from hfconvert.planning import dry_run
+from hfconvert.making.results import with_recorded_checks
+from hfconvert.preview import dry_run
+from hfconvert.proving.models import Allowed
 from hfconvert.recipe import Recipe, parse_location
 from hfconvert.recipes import recipe_of
 from hfconvert.report.documents import failed_report_document, report_document
 from hfconvert.report.model import Report
 from hfconvert.report.text import check_lines, report_text
-from hfconvert.results import with_recorded_checks
 from hfconvert.visible import one_line
 
 
@@ -109,7 +109,7 @@ def _rehearsed(recipe: Recipe) -> Report:
     """The plan, after asking whether the result may be published, where it is to be."""
     if recipe.publish is None:
         return dry_run(recipe)
-    from hfconvert.targets import rehearse  # noqa: PLC0415 - huggingface_hub
+    from hfconvert.publishing.targets import rehearse  # noqa: PLC0415 - huggingface_hub
 
     return rehearse(recipe, recipe.publish)
 

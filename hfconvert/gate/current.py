@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hfconvert.console import Console
-from hfconvert.digest import identify
 from hfconvert.errors import Problem, values_problem
 from hfconvert.findings import Finding
 from hfconvert.gate.tree import Tree, WeightSet
-from hfconvert.plan import Plan, make_plan
+from hfconvert.making.results import known_files, output_path
+from hfconvert.making.work import read_record
+from hfconvert.planning.digest import identify
+from hfconvert.planning.plan import Plan, make_plan
 from hfconvert.recipe import Recipe
 from hfconvert.report.model import Report
-from hfconvert.results import known_files, output_path
 from hfconvert.sourcing import look_at_source
-from hfconvert.verify import verify
-from hfconvert.work import read_record
+from hfconvert.verifying.verify import verify
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from hfconvert.errors import Problem, UserError, values_problem
 from hfconvert.findings import Finding
 from hfconvert.gate.tree import Tree, WeightSet
 from hfconvert.readers.load import Wanted
-from hfconvert.sides import Side, open_found
 from hfconvert.sourcing import Place
-from hfconvert.verify import Proof, compare_weights
+from hfconvert.verifying.sides import Side, open_found
+from hfconvert.verifying.verify import Proof, compare_weights
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from hfconvert.gate.tree import Tree
 from hfconvert.hashing import hash_file
 from hfconvert.inspect.listing import printable
 from hfconvert.keymap.fold import listed
+from hfconvert.making.results import recorded_outputs
+from hfconvert.making.work import RECORD, read_record
 from hfconvert.readers.index import SUFFIX
 from hfconvert.report.model import Output
-from hfconvert.results import recorded_outputs
-from hfconvert.work import RECORD, read_record
 
 MOST = 64 << 20  # bytes of a record; that of the largest models is far smaller
 

@@ -14,10 +14,10 @@ from hfconvert.hub.front_matter import join_card, put_key, split_card, without_k
 from hfconvert.hub.source import Snapshot, fetch
 from hfconvert.hub.story import Story, changes_of, changes_values
 from hfconvert.hub.uploads import Proven
+from hfconvert.planning.totals import Amount
 from hfconvert.report.markdown import checks_table, code
 from hfconvert.report.sizes import counted, human
 from hfconvert.tensors.dtype import BY_CODE
-from hfconvert.totals import Amount
 
 CARD = "README.md"
 BEGIN, END = "<!-- hfconvert: begin -->", "<!-- hfconvert: end -->"

@@ -10,11 +10,11 @@ from pathlib import Path, PurePosixPath
 from huggingface_hub import constants
 from huggingface_hub.file_download import repo_folder_name
 
-from hfconvert.digest import file_key
 from hfconvert.errors import raise_any, source_problem
 from hfconvert.findings import Finding
 from hfconvert.hub.folder import RemoteFolder
 from hfconvert.hub.source import HubFile, Snapshot, cached_bytes, fetch_all
+from hfconvert.planning.digest import file_key
 from hfconvert.readers.index import SUFFIX
 from hfconvert.readers.layout import choose
 from hfconvert.readers.origin import Origin

@@ -17,7 +17,7 @@ from hfconvert.hub.story import Story
 from hfconvert.hub.target import Target, stem_of
 from hfconvert.hub.title import title_of
 from hfconvert.hub.uploads import Proven
-from hfconvert.plan import Plan
+from hfconvert.planning.plan import Plan
 from hfconvert.report.model import Output
 
 

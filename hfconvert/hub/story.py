@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hfconvert.hub.source import Snapshot
 from hfconvert.hub.target import Target
-from hfconvert.plan import Plan
+from hfconvert.planning.plan import Plan
 from hfconvert.report.markdown import code
 from hfconvert.report.model import Report
 

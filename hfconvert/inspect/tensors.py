@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from hfconvert.decide import ties_by_storage
 from hfconvert.inspect.listing import printable
 from hfconvert.inspect.look import Seen
+from hfconvert.planning.decide import ties_by_storage
 from hfconvert.readers.contents import Contents, WeightSet
 from hfconvert.tensors.checkpoint import found
 from hfconvert.tensors.lazy import LazyTensor, TensorSpec

@@ -8,10 +8,10 @@ from typing import Any
 from hfconvert.errors import UserError
 from hfconvert.findings import Finding
 from hfconvert.machine import peak_memory_bytes, versions
-from hfconvert.plan import Plan
+from hfconvert.planning.plan import Plan
+from hfconvert.planning.totals import Amount, Totals
 from hfconvert.report.model import Opening, Report
 from hfconvert.report.pickles import pickle_documents
-from hfconvert.totals import Amount, Totals
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from hfconvert.checks.result import Check
 from hfconvert.findings import Finding
-from hfconvert.plan import Plan
+from hfconvert.planning.plan import Plan
 from hfconvert.tensors.lazy import TensorSpec
 
 Status = Literal["converted", "up-to-date", "planned", "skipped", "verified", "failed"]

@@ -8,13 +8,13 @@ from typing import Any
 from hfconvert.checks.result import Check
 from hfconvert.findings import Finding
 from hfconvert.keymap.fold import fold
-from hfconvert.plan import Plan
+from hfconvert.planning.plan import Plan
+from hfconvert.planning.totals import Amount, Totals
 from hfconvert.report.figures import figures
 from hfconvert.report.maps import map_lines
 from hfconvert.report.model import Report
 from hfconvert.report.sizes import counted, human, signed
 from hfconvert.tensors.dtype import BY_CODE
-from hfconvert.totals import Amount, Totals
 from hfconvert.visible import one_line
 
 _MOST_LINES = 8

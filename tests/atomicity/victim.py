@@ -17,8 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hfconvert import cli, making, run
+from hfconvert import cli, run
 from hfconvert.inspect import facts
+from hfconvert.making import make as making
 from hfconvert.report import documents, text
 
 PRELOADED = (facts, documents, run, text)  # so that a child imports nothing

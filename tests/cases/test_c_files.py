@@ -88,12 +88,12 @@ def test_22_shards_are_cut_by_the_size_of_their_headers_too(
     store: Store, convert: Convert, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No data and 2 MB of names, cut at a fiftieth of the real limit, which is itself below 100 MB."""
-    from hfconvert.shards import HEADER_BYTES
+    from hfconvert.planning.shards import HEADER_BYTES
     from hfconvert.tensors.header import MAX_HEADER
 
     assert HEADER_BYTES < MAX_HEADER
     limit = HEADER_BYTES // 50
-    monkeypatch.setattr("hfconvert.shards.HEADER_BYTES", limit)
+    monkeypatch.setattr("hfconvert.planning.shards.HEADER_BYTES", limit)
     names = [f"{number:05}.{'n' * 3990}" for number in range(500)]
     done = convert(store({"model.safetensors": {name: torch.empty(0) for name in names}}))
     assert done.code == 0

@@ -224,8 +224,8 @@ def test_68_the_plan_is_frozen(
     tiny: State, store: Store, convert: Convert, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever happens to the mapping after the plan, what was planned is written."""
-    from hfconvert.decide import decide
-    from hfconvert.execute import execute
+    from hfconvert.making.execute import execute
+    from hfconvert.planning.decide import decide
 
     checkpoints: list[Any] = []
 
@@ -242,8 +242,8 @@ def test_68_the_plan_is_frozen(
                 del checkpoint.entries[name]
         return execute(*arguments)
 
-    monkeypatch.setattr("hfconvert.plan.decide", remembering)
-    monkeypatch.setattr("hfconvert.making.execute", mutating)
+    monkeypatch.setattr("hfconvert.planning.plan.decide", remembering)
+    monkeypatch.setattr("hfconvert.making.make.execute", mutating)
     source = store({"pytorch_model.bin": tiny})
     done = convert(source, options=["--set", "output.max_shard_size=4KB"])
     assert checkpoints

@@ -140,13 +140,13 @@ def test_212_a_file_that_changes_during_the_run_stops_it(
     source: Path, convert: Convert, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(source, {"tokenizer.json": TOKENIZER})
-    from hfconvert.execute import copy_files
+    from hfconvert.making.execute import copy_files
 
     def changing(files: Any, folder: Path) -> Any:
         yield from copy_files(files, folder)
         (source / "tokenizer.json").write_bytes(TOKENIZER + b" ")
 
-    monkeypatch.setattr("hfconvert.making.copy_files", changing)
+    monkeypatch.setattr("hfconvert.making.make.copy_files", changing)
     done = convert(source)
     assert done.code in (1, 3)
     assert "tokenizer.json" in done.said

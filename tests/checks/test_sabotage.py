@@ -19,15 +19,15 @@ from hfconvert.checks.result import Check
 from hfconvert.checks.tensors import NOTHING, compare_file, tensors_check
 from hfconvert.checks.ties import Restored
 from hfconvert.checks.written import Written, open_written
-from hfconvert.execute import execute
-from hfconvert.shards import Shard, shard_files
+from hfconvert.making.execute import execute
+from hfconvert.making.work import Journal
+from hfconvert.planning.shards import Shard, shard_files
 from hfconvert.tensors.checkpoint import found
 from hfconvert.tensors.dtype import BY_CODE
 from hfconvert.tensors.lazy import LazyTensor, Mesh, Place, TensorSpec
 from hfconvert.tensors.leaf import Leaf
 from hfconvert.tensors.source import LocalFile
 from hfconvert.tensors.tally import Tally
-from hfconvert.work import Journal
 
 Make = Callable[..., Any]
 SHAPE = (40, 30)

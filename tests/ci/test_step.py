@@ -13,7 +13,7 @@ import torch
 from hfconvert.ci import jobs
 from hfconvert.ci.step import MOST_SECONDS
 from hfconvert.errors import Exit
-from hfconvert.models import Allowed
+from hfconvert.proving.models import Allowed
 from tests.ci.conftest import Step
 
 

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from hfconvert import __version__, execute, making
+from hfconvert import __version__
 from hfconvert.errors import Exit
+from hfconvert.making import execute
+from hfconvert.making import make as making
 
 Command = Callable[..., Any]
 Write = Callable[..., str]

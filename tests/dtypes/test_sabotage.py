@@ -137,7 +137,7 @@ def test_a_header_that_says_another_dtype_is_found(
     def written(*arguments: Any) -> bytes:
         return write_header(*arguments).replace(b'"dtype":"BF16"', b'"dtype": "F16"')
 
-    monkeypatch.setattr("hfconvert.shards.write_header", written)
+    monkeypatch.setattr("hfconvert.planning.shards.write_header", written)
     code, checks, out = run()
     assert (code, checks["names"], checks["dtypes"]) == (1, "fail", "fail")
     assert not out.exists()

@@ -12,7 +12,7 @@ from safetensors.torch import save
 
 from hfconvert.console import Console
 from hfconvert.errors import Exit, UserError
-from hfconvert.planning import plan
+from hfconvert.preview import plan
 from hfconvert.recipe import parse
 from hfconvert.report.documents import plan_document
 from hfconvert.run import ChecksFailedError, run

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save
 
 from hfconvert.console import Console
 from hfconvert.errors import Exit, UserError
-from hfconvert.planning import plan
+from hfconvert.preview import plan
 from hfconvert.recipe import Recipe, parse
 from hfconvert.report.documents import plan_document
 from hfconvert.run import run

@@ -9,16 +9,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from hfconvert import room
 from hfconvert.console import Console
 from hfconvert.errors import Exit, UserError
 from hfconvert.inspect.facts import inspect_files
-from hfconvert.planning import plan
+from hfconvert.making import room
+from hfconvert.preview import plan
 from hfconvert.recipe import parse
 from hfconvert.report.documents import plan_document, report_document
 from hfconvert.run import run
 from hfconvert.sourcing import list_what
-from hfconvert.verify import verify
+from hfconvert.verifying.verify import verify
 from tests.hub.loopback.faults import Truncate
 from tests.hub.loopback.server import RunningHub
 

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save
 
 from hfconvert.errors import Exit, UserError
-from hfconvert.planning import plan
+from hfconvert.preview import plan
 from hfconvert.recipe import parse
 from tests.hub.loopback.server import RunningHub
 

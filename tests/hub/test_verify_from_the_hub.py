@@ -15,7 +15,7 @@ from hfconvert.console import Console
 from hfconvert.errors import Exit, UserError
 from hfconvert.recipe import parse
 from hfconvert.report.documents import report_document
-from hfconvert.verify import verify
+from hfconvert.verifying.verify import verify
 from tests.hub.loopback.server import RunningHub
 
 State = dict[str, torch.Tensor]

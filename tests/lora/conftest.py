@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from hfconvert.plan import Plan, make_plan
+from hfconvert.planning.plan import Plan, make_plan
 from hfconvert.recipe.loading import load
 from hfconvert.tensors.box import full
 

@@ -14,7 +14,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from hfconvert.errors import UserError
-from hfconvert.plan import Plan, make_plan
+from hfconvert.planning.plan import Plan, make_plan
 from hfconvert.recipe.loading import load
 
 State = dict[str, torch.Tensor]

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from hfconvert.errors import UserError
-from hfconvert.plan import Plan
+from hfconvert.planning.plan import Plan
 
 State = dict[str, torch.Tensor]
 Q0 = "base_model.model.model.layers.0.self_attn.q_proj"

@@ -12,7 +12,7 @@ import pytest
 
 from hfconvert import sourcing
 from hfconvert.errors import UserError
-from hfconvert.plan import Plan, make_plan
+from hfconvert.planning.plan import Plan, make_plan
 from hfconvert.readers.origin import Origin
 from hfconvert.recipe.loading import load
 

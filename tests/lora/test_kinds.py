@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from hfconvert.checks.merge import hold_file, merge_check
-from hfconvert.plan import Plan
+from hfconvert.planning.plan import Plan
 from tests.lora.trained import by_peft, draw, train
 
 State = dict[str, torch.Tensor]

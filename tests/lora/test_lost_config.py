@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from hfconvert.errors import UserError
-from hfconvert.plan import Plan
+from hfconvert.planning.plan import Plan
 
 Merge = Callable[..., dict[str, torch.Tensor]]
 

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from hfconvert.errors import UserError
-from hfconvert.plan import Plan
+from hfconvert.planning.plan import Plan
 
 State = dict[str, torch.Tensor]
 Merge = Callable[..., State]

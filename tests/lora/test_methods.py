@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from hfconvert.checks.merge import hold_file, merge_check
 from hfconvert.errors import UserError
 from hfconvert.lora.methods import METHODS
-from hfconvert.plan import Plan
+from hfconvert.planning.plan import Plan
 from tests.lora.trained import by_peft, train
 
 TARGETS = ["q_proj", "v_proj", "down_proj"]

@@ -13,7 +13,7 @@ import pytest
 from hfconvert.errors import UserError
 from hfconvert.lora.patterns import unsafe_patterns
 from hfconvert.lora.settings import Settings
-from hfconvert.plan import Plan
+from hfconvert.planning.plan import Plan
 
 REPEATED = "repeats what repeats itself, or branches that begin alike"
 

@@ -16,7 +16,7 @@ from hfconvert.checks.held import Held
 from hfconvert.checks.merge import hold_file, merge_check
 from hfconvert.lora import nodes, product, updates
 from hfconvert.lora.scales import scale_of
-from hfconvert.plan import Plan
+from hfconvert.planning.plan import Plan
 
 Planned = Callable[..., Plan]
 Written = Callable[[Plan], Any]
@@ -63,8 +63,8 @@ def checked(tmp_path: Path) -> Callable[[Plan], Any]:
     """Write the shards of a plan as the executor does, and hold them against the exact sums."""
     from contextlib import closing
 
-    from hfconvert.execute import execute
-    from hfconvert.work import Journal
+    from hfconvert.making.execute import execute
+    from hfconvert.making.work import Journal
 
     def check(plan: Plan) -> Any:
         folder = tmp_path / "written"

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from hfconvert.checks.merge import hold_file, merge_check
 from hfconvert.errors import UserError
-from hfconvert.plan import Plan
+from hfconvert.planning.plan import Plan
 
 State = dict[str, torch.Tensor]
 Merge = Callable[..., State]

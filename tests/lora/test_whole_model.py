@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from hfconvert.errors import UserError
-from hfconvert.plan import Plan
+from hfconvert.planning.plan import Plan
 
 Merge = Callable[..., dict[str, torch.Tensor]]
 CASES = [("llama", "lora_all_linear"), ("llama", "loha"), ("mixtral", "lora_mixtral_target_params")]

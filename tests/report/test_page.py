@@ -15,7 +15,7 @@ from hfconvert.console import Console
 from hfconvert.recipe.loading import parse
 from hfconvert.report.page import document_page, report_page
 from hfconvert.run import run
-from hfconvert.verify import verify
+from hfconvert.verifying.verify import verify
 
 EVIL = "<script>alert('x')</script>&\"'"
 

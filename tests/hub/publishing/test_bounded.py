@@ -12,7 +12,8 @@ import pytest
 import torch
 from safetensors.torch import load
 
-from hfconvert import making, permitted
+from hfconvert.making import make as making
+from hfconvert.publishing import permitted
 from tests.hub.loopback.faults import Call, Say
 from tests.hub.loopback.server import RunningHub
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from huggingface_hub import HfApi
 
-from hfconvert import permitted, room
+from hfconvert.making import room
+from hfconvert.publishing import permitted
 from tests.hub.loopback.faults import Say
 from tests.hub.loopback.server import RunningHub
 

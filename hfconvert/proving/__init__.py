@@ -1,0 +1,1 @@
+"""Which checks a conversion needs, with what they compare, and in which order they are reported."""

@@ -1,0 +1,1 @@
+"""Somebody's conversion against its source: both sides opened, tensors paired, everything compared."""
