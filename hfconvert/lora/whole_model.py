@@ -170,6 +170,7 @@ def _loaded(root: Path, adapters: tuple[Path, ...], dtype: Any) -> tuple[Any, li
     import transformers
     from peft import PeftModel
 
+    transformers.logging.disable_progress_bar()
     config = transformers.AutoConfig.from_pretrained(root)
     kind = getattr(transformers, (config.architectures or [""])[0], None)
     if kind is None:

@@ -29,6 +29,14 @@ def test_both_engines_give_the_same(
     assert [name for name in module if not torch.equal(module[name], model[name])] == []
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_the_libraries_draw_no_bars(
+    zoo: Path, merge: Merge, capfd: pytest.CaptureFixture[str]
+) -> None:
+    merge(zoo / "base/llama", zoo / "lora_plain/adapter", engine="model")
+    assert capfd.readouterr().err == ""
+
+
 def test_the_engine_is_said(zoo: Path, planned: Callable[..., Plan]) -> None:
     def said(plan: Plan) -> str:
         return " ".join(one.message for one in plan.findings if one.check == "lora")
