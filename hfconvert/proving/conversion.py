@@ -10,6 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 from hfconvert.dtypes.cast import Cast
 from hfconvert.keymap.prefixes import WRAPPERS, Prefixes
+from hfconvert.lora.adapter import Adapter
+from hfconvert.lora.settings import ADAPTER_CONFIG
 from hfconvert.planning.plan import Plan
 from hfconvert.readers.config import CONFIG
 from hfconvert.tensors.lazy import LazyTensor, TensorSpec
@@ -21,10 +23,22 @@ _WRAPPERS = Prefixes.of(WRAPPERS)
 
 
 class AdapterAt(NamedTuple):
-    """An adapter of a merge: its folder, and the weight that it has in the sum."""
+    """An adapter of a merge: its folder, its weight in the sum, its configuration if that was lost."""
 
     folder: Path
     weight: float
+    config: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(cls, adapter: Adapter) -> AdapterAt:
+        """Where PEFT finds it."""
+        if (adapter.root / ADAPTER_CONFIG).is_file():
+            return cls(adapter.root, adapter.weight)
+        known = adapter.settings.method.fields
+        values = {
+            name: one for name, one in adapter.settings.values.items() if one and name in known
+        }
+        return cls(adapter.root, adapter.weight, values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +83,7 @@ def conversion_of(planned: Plan) -> Conversion:
             for one in placed
         ),
         way=way_of(one.entry.tensor for one in placed),
-        adapters=tuple(AdapterAt(one.root, one.weight) for one in planned.merges.adapters),
+        adapters=tuple(map(AdapterAt.of, planned.merges.adapters)),
     )
 
 

@@ -131,7 +131,10 @@ def _prompts(limits: Logits, recipe: Recipe) -> list[str] | None:
 
 
 def _adapters(conversion: Conversion) -> list[Mapping[str, Any]]:
-    return [{"folder": str(one.folder), "weight": one.weight} for one in conversion.adapters]
+    return [
+        {"folder": str(one.folder), "weight": one.weight, "config": one.config}
+        for one in conversion.adapters
+    ]
 
 
 def _rounding_floor(merge: Check | None) -> float:

@@ -130,6 +130,21 @@ def test_several_adapters_with_weights(merged: Merged, compare: Compare) -> None
     assert effect(run(compare, sides, (1.0, 1.0))).status == "fail"
 
 
+@pytest.mark.parametrize(("name", "status"), [("adapter_model", "pass"), ("lora", "skipped")])
+def test_a_configuration_that_was_lost_is_given(
+    name: str, status: str, merged: Merged, compare: Compare
+) -> None:
+    """PEFT reads the weights of a folder under their usual name only."""
+    reference, candidate, (adapter,) = merged()
+    (adapter / "adapter_config.json").unlink()
+    (adapter / "adapter_model.safetensors").rename(adapter / f"{name}.safetensors")
+    config = {"peft_type": "LORA", "r": 4, "lora_alpha": 8, "target_modules": TARGETS}
+    given = [{"folder": str(adapter), "weight": 1.0, "config": config}]
+    check = effect(compare(reference, candidate, adapters=given))
+    assert check.status == status
+    assert ("as PEFT does not read it" in check.detail) == (status == "skipped")
+
+
 def test_the_rounding_floor_widens_the_limit(merged: Merged, compare: Compare) -> None:
     check = effect(run(compare, merged(lambda _name: 0.9), rounding_floor=0.1))
     assert check.limit == {"effect_error": 0.35}
