@@ -168,6 +168,15 @@ def test_what_is_made_anew_on_loading_is_said(
     assert all(said in message for message in found)
 
 
+@pytest.mark.parametrize(("case", "count"), [("vera_noproj", 1), ("vera", 0)])
+def test_projections_that_were_not_saved_are_said(
+    case: str, count: int, zoo: Path, planned: Callable[..., Plan]
+) -> None:
+    plan = planned(zoo / "base/llama", zoo / case / "adapter")
+    said = [one for one in plan.findings if "drawn from projection_prng_key" in one.message]
+    assert [one.level for one in said] == ["warning"] * count
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_the_engine_of_methods_over_whole_models(
     zoo: Path, tmp_path: Path, planned: Callable[..., Plan]
