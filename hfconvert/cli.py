@@ -273,7 +273,7 @@ def ci(
         return
     from hfconvert.ci.step import act
 
-    raise typer.Exit(act(os.environ, console))
+    _answer(console, lambda: ({}, "", act(os.environ, console)), None)
 
 
 @app.callback(invoke_without_command=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hfconvert.console import Console, complain, open_streams, silence
-from hfconvert.errors import Exit, UserError, exhausted_problem, foreseen
+from hfconvert.errors import Exit, UserError, exhausted_problem, foreseen, overlong_problem
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -98,10 +98,10 @@ def _unforeseen(error: Exception) -> int:
     if (usage := getattr(error, "show", None)) is not None:
         usage()
         return int(getattr(error, "exit_code", Exit.RECIPE))
-    if (lacking := exhausted_problem(error)) is not None:
+    if (told := exhausted_problem(error) or overlong_problem(error)) is not None:
         silence(sys.stdout)  # where it was the answer that found no room
-        complain(f"error: {lacking}\n")
-        return lacking.exit
+        complain(f"error: {told}\n")
+        return told.exit
     from hfconvert.machine import versions  # noqa: PLC0415 - only where something went wrong
 
     log = "".join(traceback.format_exception(error))

@@ -21,6 +21,7 @@ _LACKING = {
     errno.ENOSPC: "room on the disk",
     errno.EDQUOT: "room on the disk",
 }
+_SHOWN = 80  # characters of a name that is too long
 
 
 class Exit(IntEnum):
@@ -136,14 +137,27 @@ def exhausted_problem(error: BaseException) -> Problem | None:
     )
 
 
+def overlong_problem(error: BaseException) -> Problem | None:
+    """A name that is longer than that of a file can be (exit 2); None for other errors."""
+    if not isinstance(error, OSError) or error.errno != errno.ENAMETOOLONG:
+        return None
+    name = str(error.filename)
+    return recipe_problem(
+        "a name is too long for this system",
+        why=f"a part of it has more than 255 bytes, or all of it, {len(name)} characters, more than 4095",
+        do="choose a shorter one",
+        subject=name if len(name) <= _SHOWN else f"{name[:_SHOWN]}...",
+    )
+
+
 def foreseen(error: Exception) -> UserError:
     """The error as one that a user can meet. Any other is a bug of ours, and raised again as it is."""
     if isinstance(error, UserError):
         return error
-    lacking = exhausted_problem(error)
-    if lacking is None:
+    told = exhausted_problem(error) or overlong_problem(error)
+    if told is None:
         raise error
-    return UserError(lacking)
+    return UserError(told)
 
 
 def raise_any(problems: Iterable[Problem]) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from hfconvert.errors import (
     UserError,
     exhausted_problem,
     foreseen,
+    overlong_problem,
     raise_any,
     recipe_problem,
     resource_problem,
@@ -117,6 +119,16 @@ def test_what_the_system_lacks_is_no_bug(error: Exception, lacking: str) -> None
     assert foreseen(error).problems == (problem,)
     if isinstance(error, OSError):
         assert unreadable_problem("model.bin", error) == problem
+
+
+def test_a_name_that_no_file_can_have_is_no_bug(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="too long") as raised:
+        (tmp_path / ("x" * 5000)).read_bytes()
+    [problem] = foreseen(raised.value).problems
+    assert problem == overlong_problem(raised.value)
+    assert problem.exit == Exit.RECIPE
+    assert problem.what == "a name is too long for this system"
+    assert len(problem.subject) < 100
 
 
 @pytest.mark.parametrize("error", [RuntimeError("odd"), OSError(errno.EIO, "odd"), KeyError("odd")])

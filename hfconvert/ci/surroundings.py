@@ -6,7 +6,9 @@ import tempfile
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 
+from hfconvert.ci.files import unusable
 from hfconvert.ci.inputs import Inputs, variable
+from hfconvert.errors import UserError
 
 _TOKENS = (variable("token"), "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_OIDC_ID_TOKEN")
 # With these a job may ask for a token of its own.
@@ -42,10 +44,14 @@ def sign_out(environment: MutableMapping[str, str]) -> bool:
 def work_in(environment: MutableMapping[str, str]) -> Path:
     """Do all work on the disk of RUNNER_TEMP; a new folder there for this use of the action.
 
-    /tmp is memory on some runners. The cache moves there too, unless the job says where it is.
+    /tmp is memory on some runners. The cache moves there too, unless the job says where it is. UserError
+    (exit 2) where it cannot be written.
     """
     temp = Path(environment.get("RUNNER_TEMP") or tempfile.gettempdir())
-    place = Path(tempfile.mkdtemp(prefix="hfconvert-", dir=temp))
+    try:
+        place = Path(tempfile.mkdtemp(prefix="hfconvert-", dir=temp))
+    except OSError as error:
+        raise UserError(unusable("RUNNER_TEMP", str(temp), error)) from error
     environment["TMPDIR"] = tempfile.tempdir = str(temp)
     environment["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"  # a command has to begin a line
     if not any(environment.get(name) for name in _CACHES):

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 _OF_PULL_REQUESTS = ("pull_request", "workflow_run")  # and names that begin like the first
+# Events that only people with rights here cause; without an event file nothing else is known of them.
+_OWN = ("", "push", "schedule", "workflow_dispatch", "repository_dispatch", "release")
 
 
 def stranger(environment: Mapping[str, str]) -> str:
@@ -18,6 +20,8 @@ def stranger(environment: Mapping[str, str]) -> str:
     """
     name = environment.get("GITHUB_EVENT_NAME", "")
     event = _event(environment.get("GITHUB_EVENT_PATH", ""))
+    if event is None:
+        return "" if name in _OWN else f"the event file of {name} cannot be read"
     if "pull_request" in event:
         request = _part(event, "pull_request")
         return _elsewhere(
@@ -40,12 +44,13 @@ def _elsewhere(head: Mapping[str, Any], base: Mapping[str, Any], what: str) -> s
     return f"the {what} comes from {head.get('full_name') or 'a fork that is gone'}"
 
 
-def _event(name: str) -> Mapping[str, Any]:
+def _event(name: str) -> Mapping[str, Any] | None:
+    """What the file holds; nothing where none is named, None where it is no event."""
     try:
         event = json.loads(Path(name).read_bytes()) if name else {}
-    except (OSError, ValueError):
-        return {}
-    return event if isinstance(event, dict) else {}
+    except (OSError, ValueError, RecursionError):
+        return None
+    return event if isinstance(event, dict) else None
 
 
 def _part(event: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:

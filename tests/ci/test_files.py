@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hfconvert.ci.files import MOST_SUMMARY, cut, write_outputs, write_summary
+from hfconvert.errors import Exit, UserError
 
 
 def read(text: str) -> dict[str, str]:
@@ -71,3 +72,17 @@ def test_what_is_cut_is_utf8_and_short_enough(text: str, most: int) -> None:
     shown = cut(text, most)
     assert len(shown) <= most
     assert shown.decode() == text or len(text.encode()) > most
+
+
+@pytest.mark.parametrize("variable", ["GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"])
+@pytest.mark.parametrize("place", [".", "nowhere/file", "x" * 300])
+def test_a_place_that_is_no_file_is_told(tmp_path: Path, variable: str, place: str) -> None:
+    environment = {variable: str(tmp_path / place)}
+
+    def write() -> None:
+        write_outputs(environment, {"status": "x"})
+        write_summary(environment, "text")
+
+    with pytest.raises(UserError, match=f"{variable}: .* cannot be written") as caught:
+        write()
+    assert caught.value.exit == Exit.RECIPE

@@ -65,9 +65,13 @@ def test_its_own(tmp_path: Path, name: str, event: Any) -> None:
             "a comment on a pull request does not say where the code comes from",
         ),
         *(
-            (name, event, f"the event file of {name} does not say where the code comes from")
+            (name, "{}", f"the event file of {name} does not say where the code comes from")
             for name in ("pull_request", "pull_request_target", "workflow_run")
-            for event in ("{}", "", "[]", "no json")
+        ),
+        *(
+            (name, event, f"the event file of {name} cannot be read")
+            for name in ("pull_request", "pull_request_target", "workflow_run", "issue_comment")
+            for event in ("", "[]", "no json", "[" * 100_000)
         ),
     ],
 )
@@ -79,3 +83,8 @@ def test_a_strangers_or_not_known(tmp_path: Path, name: str, event: Any, why: st
 def test_an_event_file_that_is_not_there(path: str) -> None:
     assert stranger({"GITHUB_EVENT_NAME": "push", "GITHUB_EVENT_PATH": path}) == ""
     assert stranger({"GITHUB_EVENT_NAME": "pull_request", "GITHUB_EVENT_PATH": path}) != ""
+
+
+def test_a_comment_without_its_event_is_a_strangers() -> None:
+    event = {"GITHUB_EVENT_NAME": "issue_comment", "GITHUB_EVENT_PATH": "/nowhere/event.json"}
+    assert stranger(event) == "the event file of issue_comment cannot be read"

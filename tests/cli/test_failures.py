@@ -19,6 +19,28 @@ Command = Callable[..., Any]
 Write = Callable[..., str]
 
 
+LONG = "x" * 5000
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("run", LONG), ("plan", f"{LONG}.yaml"), ("inspect", f"{LONG}/y"), ("init", f"./{LONG}")],
+    ids=lambda given: given[0],
+)
+def test_a_name_that_no_file_can_have_is_told(command: Command, arguments: tuple[str, ...]) -> None:
+    said = command(*arguments)
+    assert said.code in (2, 3)
+    assert said.err.startswith("error: ")
+    assert "too long" in said.err or "neither an existing path" in said.err
+    assert "bug" not in said.err
+
+
+def test_an_output_of_such_a_name_is_told(command: Command, recipe: str) -> None:
+    said = command("run", recipe, "--output", "x" * 300)
+    assert said.code == 2
+    assert "a name is too long for this system" in said.err
+
+
 def _broken_recipe(root: Path, write: Write) -> list[str]:
     (root / "recipe.yaml").write_text("version: 1\nsource: {path: ./source}\ndtpye: keep\n")
     return ["run", "recipe.yaml"]
