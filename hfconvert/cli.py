@@ -104,6 +104,7 @@ def run(  # noqa: PLR0913 - one parameter an option of the contract
     allowed = Allowed(remote_code=allow_remote_code)
 
     def act() -> tuple[Mapping[str, Any], str, Exit]:
+        _check_page(html)
         loaded = _load(recipe, overrides, output)
         if no_publish:
             loaded = loaded.model_copy(update={"publish": None})
@@ -175,6 +176,7 @@ def verify(  # noqa: PLR0913 - one parameter an option of the contract
         return prove(source, candidate, loaded, console, Allowed(remote_code=allow_remote_code))
 
     def act() -> tuple[Mapping[str, Any], str, Exit]:
+        _check_page(html)
         if comment:
             from hfconvert.publishing.commenting import verify_and_comment
 
@@ -313,23 +315,34 @@ def _console(as_json: bool, verbose: bool, quiet: bool) -> Console:
     return Console(verbosity=-1 if quiet else int(verbose), as_json=as_json)
 
 
+def _check_page(path: Path | None) -> None:
+    """UserError (exit 2) where no page can be written there, before any work is done."""
+    if path is not None and not os.path.isdir(path.parent):  # noqa: PTH112 - never raises
+        raise _no_page(path, "there is no such folder", "choose another place")
+
+
 def _write_page(path: Path | None, report: Report) -> None:
     if path is None:
         return
-    from hfconvert.errors import recipe_problem
     from hfconvert.report.page import report_page
 
     try:
         path.write_text(report_page(report), encoding="utf-8", errors="backslashreplace")
     except OSError as error:
-        raise UserError(
-            recipe_problem(
-                f"the page cannot be written: {error.strerror or error}",
-                why="its folder is not there or read-only, or the disk is full",
-                do="choose another place; what was converted is complete",
-                subject=str(path),
-            )
-        ) from error
+        do = "choose another place; what was converted is complete"
+        raise _no_page(path, error.strerror or str(error), do) from error
+
+
+def _no_page(path: Path, how: str, do: str) -> UserError:
+    from hfconvert.errors import recipe_problem
+
+    return UserError(
+        recipe_problem(
+            f"--html: the page cannot be written to {path}: {how}",
+            why="its folder is not there or read-only, or the disk is full",
+            do=do,
+        )
+    )
 
 
 def _with_page(path: Path | None, on_failure: OnFailure) -> OnFailure:

@@ -7,15 +7,24 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hfconvert.console import Console, complain, open_streams, silence
-from hfconvert.errors import Exit, UserError, exhausted_problem, foreseen, overlong_problem
+from hfconvert.errors import (
+    Exit,
+    UserError,
+    exhausted_problem,
+    foreseen,
+    overlong_problem,
+    recipe_problem,
+)
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -46,6 +55,8 @@ def answer(
     console: Console, act: Act, on_failure: OnFailure | None, copy_to: Path | None = None
 ) -> Exit:
     """Act, then put the document or the text where it belongs; the exit code."""
+    if copy_to is not None and not os.path.isdir(copy_to.parent):  # noqa: PTH112 - never raises
+        return answer(console, partial(_nowhere, copy_to), on_failure)  # not after hours of work
     try:
         document, text, code = act()
     except Exception as error:  # noqa: BLE001 - what is no error of a user passes on
@@ -71,7 +82,6 @@ def _failed(
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:
-    from hfconvert.errors import recipe_problem  # noqa: PLC0415 - only where there is a report
     from hfconvert.report.summary import summary  # noqa: PLC0415
 
     as_text = path.suffix.lower() == ".md"
@@ -79,14 +89,22 @@ def _write(path: Path, document: Mapping[str, Any]) -> None:
     try:
         path.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
-        raise UserError(
-            recipe_problem(
-                f"the report cannot be written to {path}: {error.strerror}",
-                why="its folder does not exist or is read-only",
-                do="choose another place with --report",
-                subject="--report",
-            )
-        ) from error
+        raise _unwritten(path, str(error.strerror)) from error
+
+
+def _nowhere(path: Path) -> NoReturn:
+    raise _unwritten(path, "there is no such folder")
+
+
+def _unwritten(path: Path, how: str) -> UserError:
+    return UserError(
+        recipe_problem(
+            f"the report cannot be written to {path}: {how}",
+            why="its folder does not exist or is read-only",
+            do="choose another place with --report",
+            subject="--report",
+        )
+    )
 
 
 def _interrupted(_signal: int, _frame: FrameType | None) -> None:

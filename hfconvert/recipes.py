@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from hfconvert.recipe import Recipe, load, parse
+from hfconvert.recipe.positions import Mark
 
 RECIPES = (".yaml", ".yml", ".json")
 MOST = 1 << 20  # bytes of a file of another name that could be a recipe
+OPTION = Mark(0, 0, "--output")
 NAME = "hfconvert-init.yaml"  # how positions in a recipe that no file holds are shown
 
 
@@ -16,7 +19,7 @@ def recipe_of(what: str, overrides: tuple[str, ...] = (), output: Path | None = 
     loaded = load(Path(what), overrides) if is_recipe(what) else _proposed(what, overrides)
     if output is None:
         return loaded
-    return loaded.model_copy(update={"output": loaded.output.model_copy(update={"path": output})})
+    return _written_to(loaded, output)
 
 
 def is_recipe(what: str) -> bool:
@@ -32,6 +35,17 @@ def is_recipe(what: str) -> bool:
     except (OSError, UnicodeDecodeError):
         return False
     return "\0" not in text and "version" in text
+
+
+def _written_to(loaded: Recipe, output: Path) -> Recipe:
+    """The recipe with another output folder, about which messages name the option and no line."""
+    changed = loaded.output.model_copy(update={"path": output})
+    moved = loaded.model_copy(update={"output": changed})
+    at = ("output", "path")
+    positions = loaded.document.positions.without(at)
+    positions.add(at, OPTION, OPTION)
+    moved.remember(replace(loaded.document, positions=positions), loaded.base)
+    return moved
 
 
 def _proposed(what: str, overrides: tuple[str, ...]) -> Recipe:

@@ -58,11 +58,29 @@ def test_a_report_goes_to_a_file_too(command: Command, recipe: str, tmp_path: Pa
 
 
 def test_a_report_that_cannot_be_written(command: Command, recipe: str, tmp_path: Path) -> None:
-    said = command("run", recipe, "--report", "nowhere/report.json", "--json")
+    (tmp_path / "report.json").mkdir()
+    said = command("run", recipe, "--report", "report.json", "--json")
     assert said.code == Exit.RECIPE
     assert "error: --report: the report cannot be written" in said.err
     assert said.document["status"] == "converted"
     assert (tmp_path / "out" / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize("option", ["--report", "--html"])
+def test_a_place_that_is_not_there_is_said_before_any_work(
+    command: Command, recipe: str, tmp_path: Path, option: str
+) -> None:
+    said = command("run", recipe, option, "nowhere/report", "--json")
+    assert said.code == Exit.RECIPE
+    assert said.err.startswith(f"error: {option}: the ")
+    assert "to nowhere/report: there is no such folder\n" in said.err
+    assert said.document["status"] == "failed"
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_wrong_with_an_output_names_the_option(command: Command, recipe: str) -> None:
+    assert command("run", recipe, "--output", "source").err.startswith("error: --output: ")
+    assert command("run", recipe, "--set", "output.path=source").err.startswith("error: --set ")
 
 
 def test_quiet_says_only_what_went_wrong(command: Command, recipe: str) -> None:
