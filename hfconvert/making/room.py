@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -69,5 +70,6 @@ def _is_a_disk(folder: Path) -> bool:
 
 
 def _there(path: Path) -> Path:
-    """The path, or the nearest folder above it that is there."""
-    return next(one for one in (path, *path.parents) if one.is_dir())
+    """The path, or the nearest folder above it that is there, as far as this user may look."""
+    # not Path.is_dir: before Python 3.14 it raises where a folder above may not be searched
+    return next(one for one in (path, *path.parents) if os.path.isdir(one))  # noqa: PTH112

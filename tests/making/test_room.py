@@ -35,6 +35,13 @@ def test_all_that_lacks_is_said_at_once_and_nothing_is_made(
     assert not (tmp_path / "new").exists()
 
 
+def test_a_cache_that_may_not_be_looked_at_is_no_matter_to_a_local_run(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path / ("x" * 300)))  # the system refuses it to root too
+    assert run(recipe, Console(-1)).status == "converted"
+
+
 def test_a_result_that_is_there_needs_no_room(
     recipe: Recipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
