@@ -19,6 +19,7 @@ MOST_CHARACTERS = 1 << 20
 MOST_DEPTH = 32
 MOST_EVENTS = 200_000
 
+_ALIGN = "let keys of one mapping begin in one column, the same for items of a list; quote texts with `: `"
 _QUOTE = 'put names and patterns with any of * & ! { } [ ] : # % @ in quotes: "*.bias"'
 
 UNREAD = object()
@@ -252,16 +253,19 @@ class _Reading:
     def syntax(self, error: yaml.MarkedYAMLError) -> _UnreadableError:
         at = error.problem_mark or error.context_mark
         mark = file_mark(self.name, at.line + 1, at.column + 1) if at else Mark(0, 0, self.name)
-        why = _cause(error)
-        return self.stop(mark, f"not YAML: {error.problem or error.context}", why=why, do=_QUOTE)
+        why, do = _cause(error)
+        return self.stop(mark, f"not YAML: {error.problem or error.context}", why=why, do=do)
 
 
-def _cause(error: yaml.MarkedYAMLError) -> str:
+def _cause(error: yaml.MarkedYAMLError) -> tuple[str, str]:
+    """Why YAML cannot be read, probably, and what to do."""
     problem, context = str(error.problem), str(error.context)
     if "\\t" in problem:
-        return "a tab; YAML indents with spaces only"
+        return "a tab; YAML indents with spaces only", "put spaces in its place"
     if "got '{'" in problem:
-        return "a { inside [ ] or { } begins a mapping, that of ${...} too"
+        return "a { inside [ ] or { } begins a mapping, that of ${...} too", _QUOTE
     if "alias" in context or "alias" in problem:
-        return "a name that begins with * and stands without quotes is a YAML alias"
-    return context if error.context else "indentation or quotes that do not fit"
+        return "a name that begins with * and stands without quotes is a YAML alias", _QUOTE
+    if "<block " in problem or "mapping values" in problem:
+        return "the line is indented otherwise than those that it belongs to", _ALIGN
+    return context if error.context else "indentation or quotes that do not fit", _QUOTE

@@ -79,6 +79,16 @@ def test_refused(text: str, where: str, what: str) -> None:
     assert compose(text, "r.yaml").faults[0].do
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["a:\n  b: 1\n c: 2\n", "a: 1\n b: 2\n", "a:\n  - x\n - y\n", "a:\n  - x\n   - y: 1\n"],
+)
+def test_a_wrong_indent_is_called_one(text: str) -> None:
+    fault = compose(text, "r.yaml").faults[0]
+    assert "indented otherwise" in fault.why
+    assert "in one column" in fault.do
+
+
 def test_reading_goes_on_after_what_is_refused() -> None:
     document = compose(
         "a: *x\nb: &y 2\nc: 3\nc: {d: 1, d: 2}\n<<: {z: 1}\n? [k]\n: 1\ne: 5\n", "r.yaml"
