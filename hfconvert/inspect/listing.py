@@ -96,8 +96,8 @@ def _odd(names: list[str]) -> Finding:
 def _absent(path: Path) -> Problem:
     return source_problem(
         "there is no such file or folder",
-        why="the path is misspelt, or a repository is meant, which is not built yet",
-        do="name a folder or a file",
+        why="the path is misspelt, or relative to another folder",
+        do="name a folder or a file; a repository is org/name",
         subject=printable(str(path)),
     )
 

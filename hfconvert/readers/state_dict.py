@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,8 +78,13 @@ def tensors_of(tree: Any, file: str) -> dict[str, LazyTensor]:
     return tensors
 
 
-def no_weights(tree: Any, file: str, others: Mapping[str, LazyTensor]) -> UserError:
-    """Why a file without sets of weights is refused (exit 3): what it holds instead."""
+def no_weights(
+    tree: Any, file: str, others: Mapping[str, LazyTensor], strangers: Sequence[str] = ()
+) -> UserError:
+    """Why a file without sets of weights is refused (exit 3): what it holds instead.
+
+    `strangers` are names that its pickle asks for and that belong to no library of weights.
+    """
     inner = entries(tree)
     keys = ", ".join(printed((key,)) for key, _ in list(inner)[:_LISTED]) if inner else ""
     if others:
@@ -88,6 +93,9 @@ def no_weights(tree: Any, file: str, others: Mapping[str, LazyTensor]) -> UserEr
     else:
         what = "it holds no tensors"
         why = "it is a checkpoint of something else, such as settings, or no checkpoint"
+        if strangers:
+            asked = ", ".join(strangers[:_LISTED]) + (", ..." if len(strangers) > _LISTED else "")
+            why = f"its pickle holds objects of another program, made of {asked}"
     told = f"{what} ({keys})" if keys else what
     return UserError(
         source_problem(told, why=why, do="name the file that holds the weights", subject=file)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
+from hfconvert.errors import UserError
 from hfconvert.readers.contents import Contents, OtherTensor, PickleFacts
 from hfconvert.readers.state_dict import facts, no_weights, read_sets
 from hfconvert.readers.torch_file import read_torch
+from hfconvert.readers.torch_found import TorchFile
 from hfconvert.tensors.lazy import LazyTensor
 from hfconvert.tensors.source import ByteSource
 
@@ -28,7 +31,7 @@ def read_torch_contents(source: ByteSource) -> Contents:
         container=file.container,
         sets=found.sets,
         default=found.default,
-        refusal=None if found.sets else no_weights(file.tree, source.name, found.others),
+        refusal=None if found.sets else _refusal(file, found.others, source.name),
         others=tuple(_other(name, tensor) for name, tensor in found.others.items()),
         facts=learned,
         pickle=PickleFacts(file.imports, file.stubbed),
@@ -36,6 +39,12 @@ def read_torch_contents(source: ByteSource) -> Contents:
         checksums=file.checksums,
         lazy=not file.packed,
     )
+
+
+def _refusal(file: TorchFile, others: Mapping[str, LazyTensor], name: str) -> UserError:
+    """Why a file without weights is refused: by the programs whose objects it holds, where it holds some."""
+    strangers = [str(one) for one in file.imports if one.verdict == "unknown"]
+    return no_weights(file.tree, name, others, strangers)
 
 
 def _other(name: str, tensor: LazyTensor) -> OtherTensor:

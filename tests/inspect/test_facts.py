@@ -181,6 +181,7 @@ def test_nothing_to_look_at(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there is no such file or folder") as caught:
         inspect(str(tmp_path / "nowhere"))
     assert caught.value.exit is Exit.SOURCE
+    assert "a repository is org/name" in caught.value.problems[0].do
 
 
 def test_entries_that_are_no_files_are_named_and_never_opened(look: Look, folder: Any) -> None:

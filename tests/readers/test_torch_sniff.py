@@ -68,6 +68,19 @@ def test_a_pickle_of_other_things_holds_no_weights(kit: Any, value: object) -> N
     assert {item.verdict for item in found.file.imports} <= {"inert"}
 
 
+class Regression:
+    """A model of another library: attributes, and no tensor."""
+
+    def __init__(self) -> None:
+        self.slope = 2.0
+
+
+def test_objects_of_another_program_are_named(kit: Any) -> None:
+    refusal = read_file(kit.source(pickle.dumps(Regression()), "model.pkl"), "auto").refusal
+    assert refusal is not None
+    assert f"made of {Regression.__module__}.Regression" in refusal.problems[0].why
+
+
 @pytest.mark.parametrize("case", ["empty", "pointer", "html", "gguf"])
 def test_under_the_name_of_safetensors_too(kit: Any, case: str) -> None:
     data, match = STRANGERS[case]
