@@ -51,7 +51,8 @@ def map_lines(entries: Iterable[tuple[str, Entry]]) -> Iterator[str]:
 
 def _line(group: Sequence[tuple[str, Entry]]) -> str:
     sources = dict.fromkeys(source for _, entry in group for source in entry.sources)
-    return f"{_folded(sources)} -> {_folded(name for name, _ in group)}"
+    before, after = _folded(sources), _folded(name for name, _ in group)
+    return before if before == after else f"{before} -> {after}"
 
 
 def _folded(names: Iterable[str]) -> str:

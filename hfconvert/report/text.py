@@ -123,6 +123,8 @@ def _report_lines(report: Report) -> Iterator[str]:
     read = sum(source.size for source in plan.sources)
     where = _where(report)
     to = f" -> {where}" if where else ""
+    if report.status == "failed":
+        to = ": no output was made"
     yield f"{report.status}  {plan.label} ({plan.format}, {human(read)}){to}"
     yield from (f"  {line}" for line in _file_lines(report))
     yield from (f"  {line}" for line in _left_out(plan))

@@ -86,9 +86,10 @@ def _unknown(ours: Side, proof: Proof) -> Iterator[Finding]:
     failed = {check.name for check in proof.checks if check.status == "fail"}
     if ours.plan is None and failed & {"names", "tensors"}:
         message = (
-            "without a recipe, casts, wrappers and one prefix are all that is known to lie between"
+            "without a recipe, casts, wrappers and one prefix are all that is known to lie between; "
+            "where a map or merge was meant, verify with --recipe"
         )
-        yield info("names", "", message, "a map or merge that was meant: verify with --recipe")
+        yield info("names", "", message)
 
 
 def _paired(ours: Side, theirs: Side, pairs: Mapping[str, str]) -> Iterator[Paired]:

@@ -43,6 +43,11 @@ def test_one_block_for_the_same_steps_one_line_for_like_names() -> None:
     ]
 
 
+def test_names_that_stay_are_said_once() -> None:
+    entries = [(f"l.{i}.w", _entry(f"l.{i}.w", "lora adapter")) for i in range(3)]
+    assert list(map_lines(entries))[1] == "           l.{0..2}.w"
+
+
 def test_experts_stand_on_one_line() -> None:
     sources = " ".join(f"l.{{i}}.e.{n}.{part}" for part in ("gate", "up") for n in range(8))
     entries = [

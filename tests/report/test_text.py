@@ -109,4 +109,5 @@ def test_a_failed_run_names_no_place_that_is_not_there(say: Callable[..., list[s
     lines = say("run", {"w": torch.tensor([1e30])}, dtype="float16")
     assert lines[0].startswith("failed  ")
     assert "->" not in lines[0]
+    assert lines[0].endswith(": no output was made")
     assert starting(lines, "architecture") == ["architecture skipped  there is no config.json"]
