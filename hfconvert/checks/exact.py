@@ -109,9 +109,14 @@ def _whole(one: Sum) -> Exact:
     box = full(one.base.extent)
     before = read_doubles(one.base, box)
     value = _by_formulas(one, before, box) if by_formula(one) else _by_forward(one)
-    largest = max(float(np.abs(value).max(initial=0)), float(np.abs(before).max(initial=0)))
+    largest = max(_largest(value), _largest(before))
     slack = np.full(before.shape, _MODULE_UNITS * _EPSILON * largest)
     return Exact(value, value - before, slack, np.full(before.shape, 2 * largest))
+
+
+def _largest(values: Doubles) -> float:
+    """The largest magnitude of what is finite: one value that is not leaves no room to the others."""
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0))
 
 
 def _by_formulas(one: Sum, before: Doubles, box: Box) -> Doubles:

@@ -16,7 +16,16 @@ from pathlib import Path
 import numpy as np
 
 from hfconvert.checks.blocks import box_of
-from hfconvert.checks.exact import BY_PEFT, NUMPY, Doubles, Exact, ExactSum, by_formula, half_unit
+from hfconvert.checks.exact import (
+    BY_PEFT,
+    NUMPY,
+    Doubles,
+    Exact,
+    ExactSum,
+    by_formula,
+    half_unit,
+    read_doubles,
+)
 from hfconvert.checks.held import Held, Norms
 from hfconvert.checks.result import Check
 from hfconvert.checks.tensors import Blocks
@@ -76,6 +85,7 @@ def merge_check(held: Held | None, merges: Merges) -> Check:
     )
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what is not finite is told in words
 def _hold(written: LocalFile, entry: HeaderEntry, merges: Merges, sampled: Blocks | None) -> Held:
     one = merges.sums[entry.name]
     name = family(one.terms[0].module)
@@ -90,6 +100,8 @@ def _hold(written: LocalFile, entry: HeaderEntry, merges: Merges, sampled: Block
         values += found.size
         if wrong.any():
             return Held(1, values, (_complaint(entry, box, wrong, found, exact.value),), {})
+        if spoilt := _spoilt(one, found, box):
+            return Held(1, values, (f"{entry.name}: {spoilt}",), {})
         norms = norms.plus(Norms(_squares(exact.update), _squares(difference)))
     return Held(1, values, (), {name: norms})
 
@@ -130,8 +142,16 @@ def _squares(values: Doubles) -> float:
 def _both_infinite(
     found: Doubles, exact: Doubles
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Infinite or NaN on both sides: that is the source's, and overflows are another check's."""
+    """Infinite or NaN on both sides: the source's, or what `_spoilt` tells of."""
     return ~np.isfinite(found) & ~np.isfinite(exact)
+
+
+def _spoilt(one: Sum, found: Doubles, box: Box) -> str:
+    """What an update made infinite or NaN of what was finite; empty where nothing."""
+    if np.isfinite(found).all():
+        return ""
+    lost = int(np.count_nonzero(np.isfinite(read_doubles(one.base, box)) & ~np.isfinite(found)))
+    return f"the update makes {lost} values infinite or NaN that were finite" if lost else ""
 
 
 def _complaint(

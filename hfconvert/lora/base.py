@@ -101,6 +101,11 @@ class Base:
         """Whether the files hold a parameter of this module, or its experts one by one."""
         return module in self.modules or module in self.stacks
 
+    def tensor_or_none(self, name: str) -> LazyTensor | None:
+        """A tensor of the base, stored or tied; None where there is none."""
+        entry = self.checkpoint.get(self.ties.get(name, name))
+        return entry.tensor if entry else None
+
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a tensor, or of the one that it is tied to."""
         return self.checkpoint[self.ties.get(name, name)].tensor.spec.shape

@@ -71,5 +71,6 @@ def multiply(left: Floats, right: Floats) -> Floats:
     missing = -width % _WIDTH
     if missing:
         right = np.pad(right, ((0, 0), (0, missing)))
-    product: Floats = np.matmul(left, right)
+    with np.errstate(over="ignore", invalid="ignore"):  # counted where it is rounded
+        product: Floats = np.matmul(left, right)
     return product[:, :width]

@@ -18,6 +18,7 @@ from hfconvert.lora.naming import Key, Naming, by_module, naming_of, parse_names
 from hfconvert.lora.patterns import unsafe_patterns
 from hfconvert.lora.rebuild import Known, rebuild_settings
 from hfconvert.lora.settings import ADAPTER_CONFIG, Settings, read_settings
+from hfconvert.lora.unfit import of_no_module, twice
 from hfconvert.lora.updates import read_floats
 from hfconvert.readers.load import Found, Wanted, load
 from hfconvert.recipe.location import Location
@@ -48,10 +49,12 @@ def open_adapter(asked: Asked) -> Adapter:
     raise_any(_sizeless(tensors, label))
     naming: Naming = "kohya" if is_kohya(names) else naming_of(names)
     keys = parse_kohya(names) if naming == "kohya" else parse_names(names, naming)
+    raise_any(twice(keys, label))
     shared, parts = parts_of(keys, tensors)
     known = Known(parts, naming, found.metadata, asked.alpha, label, asked.where_alpha)
     settings, findings, files = _settings(found, known)
     raise_any(problem for one in settings.values() for problem in _unusable(one, label))
+    raise_any(of_no_module(shared, next(iter(settings.values())), label))
     return Adapter(
         label=label,
         root=found.root,

@@ -10,13 +10,17 @@ from hfconvert.lora.low_rank_shares import attention, embedding, low_rank, of_tr
 from hfconvert.lora.lycoris import differences, dora_scale
 from hfconvert.lora.module_shares import module
 from hfconvert.lora.place import GIVE, Place, Replacement, Shape, Share
+from hfconvert.lora.unfit import no_floats, single_numbers
 
 
 def share_of(place: Place) -> Share:
     """Sort the tensors of a part: what replaces, what is added, what is left and therefore wrong."""
-    share = Share()
+    share = Share(problems=list(single_numbers(place)))
+    if share.problems:
+        return share
     for read in _READERS:
         read(place, share)
+    share.problems += no_floats(place, share)
     left = [name for name in place.part.tensors if name not in share.used]
     if left and not share.problems:
         what = f"hfconvert does not know what to do with {listed(left)}"

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hfconvert.dtypes.convert import convert
+from hfconvert.dtypes.convert import FLOATS, convert
 from hfconvert.lora.peft_module import memory_of, merge_module
+from hfconvert.lora.product import Floats
 from hfconvert.lora.terms import Layer, Term
 from hfconvert.tensors.box import Box, Shape, full
 from hfconvert.tensors.dtype import BY_CODE, DType
@@ -74,7 +75,18 @@ class PeftMerged:
         packed = np.ascontiguousarray(part).reshape(-1)
         result, loss = convert(packed, kind, self.dtype)
         out[...] = result.reshape(part.shape)
-        self.tally.add(self.name, loss)
+        lost = self._lost(packed.view(FLOATS[kind.code]).reshape(part.shape), box)
+        self.tally.add(self.name, loss._replace(overflow=loss.overflow + lost))
+
+    def _lost(self, merged: Floats, box: Box) -> int:
+        """How many values PEFT made infinite or NaN; they are looked for only where there are some."""
+        lost = ~np.isfinite(merged)
+        if not lost.any():
+            return 0
+        raw = np.empty(merged.shape, self._base.spec.dtype.raw)
+        self._base.fill(raw, box)
+        before = np.isfinite(raw.view(FLOATS[self._base.spec.dtype.code]))
+        return int(np.count_nonzero(before & lost))
 
     def needs(self, box: Box) -> Iterator[ByteRange]:
         """All of the module and all of the adapter's share of it."""

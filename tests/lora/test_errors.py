@@ -105,7 +105,39 @@ def biased(state: State, config: dict[str, Any]) -> None:
     state[f"{Q0}.lora_B.bias"] = torch.ones(32)
 
 
+def twice(state: State, config: dict[str, Any]) -> None:
+    name = f"{Q0}.lora_A.weight".removeprefix("base_model.model.")
+    state[name] = state[f"{Q0}.lora_A.weight"] + 1
+
+
+def of_two_adapters(state: State, config: dict[str, Any]) -> None:
+    for one in "AB":
+        state[f"{Q0}.lora_{one}.second.weight"] = state[f"{Q0}.lora_{one}.weight"] + 1
+
+
+def of_no_module(state: State, config: dict[str, Any]) -> None:
+    state["base_model.model.left_over"] = torch.ones(3)
+
+
+def of_integers(state: State, config: dict[str, Any]) -> None:
+    state[f"{Q0}.lora_A.weight"] = torch.ones(4, 32, dtype=torch.int32)
+
+
+def without_dimensions(state: State, config: dict[str, Any]) -> None:
+    state[f"{Q0}.lora_A.weight"] = torch.tensor(1.0)
+
+
+def endless(state: State, config: dict[str, Any]) -> None:
+    config["lora_alpha"] = float("inf")
+
+
 SAID: Mapping[Change, str] = {
+    twice: "1 parameters of modules are there more than once",
+    of_two_adapters: "2 parameters of modules are there more than once",
+    of_no_module: "1 tensors belong to no module: `left_over`",
+    of_integers: "A of its update is I32, which is no floating type",
+    without_dimensions: "lora_A.weight is a single number",
+    endless: "`lora_alpha` is Infinity, and has to be a number",
     half: "lora_A.weight is there without its other half",
     absent: "1 modules are targets of the configuration and have no tensors",
     absent_with_noise: "PEFT would fill them with noise",
@@ -133,6 +165,19 @@ def test_it_is_said_with_the_code_for_another_adapter(
     assert error.value.exit == 3
     assert SAID[change] in str(error.value)
     assert all(problem.why and problem.do and problem.subject for problem in error.value.problems)
+
+
+def test_a_base_of_integers_is_said(
+    zoo: Path, tmp_path: Path, planned: Callable[..., Plan]
+) -> None:
+    base = tmp_path / "base"
+    shutil.copytree(zoo / "base/llama", base)
+    state = load_file(base / "model.safetensors")
+    name = "model.layers.0.self_attn.q_proj.weight"
+    state[name] = torch.ones(32, 32, dtype=torch.int8)
+    save_file(state, base / "model.safetensors")
+    with pytest.raises(UserError, match=f"{name} of the base is I8, to which nothing can be added"):
+        planned(base, zoo / "lora_plain/adapter")
 
 
 def test_all_of_it_comes_at_once(

@@ -218,3 +218,32 @@ def test_methods_of_peft_that_did_nothing_are_caught(
     plan = planned(zoo / "base/llama", zoo / case / "adapter")
     held = hold_file(zoo / "base/llama/model.safetensors", "model.safetensors", plan.merges)
     assert len(held.wrong) == len(plan.merges.sums)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("method", ["plain", "dora"])
+def test_values_that_an_adapter_makes_endless_are_caught_and_counted(
+    method: str,
+    value: float,
+    small: tuple[Path, Path],
+    planned: Planned,
+    checked: Callable[[Plan], Any],
+) -> None:
+    base, adapter = small
+    file, module = adapter / "adapter_model.safetensors", "model.layers.1.self_attn.v_proj"
+    state = load_file(file)
+    if method == "dora":
+        config = json.loads((adapter / "adapter_config.json").read_text())
+        (adapter / "adapter_config.json").write_text(json.dumps({**config, "use_dora": True}))
+        for name in [name for name in state if name.endswith("lora_A.weight")]:
+            vector = name.replace("lora_A.weight", "lora_magnitude_vector.weight")
+            state[vector] = np.ones(WIDTH, np.float32)
+        state[f"base_model.model.{module}.lora_magnitude_vector.weight"][5] = value
+    else:
+        state[f"base_model.model.{module}.lora_B.weight"][5] = value
+    save_file(state, file)
+    plan = planned(base, adapter)
+    check = checked(plan)
+    assert check.status == "fail"
+    assert check.measured["wrong"] == 1
+    assert f"{module}.weight: the update makes {WIDTH} values infinite or NaN" in check.detail
