@@ -25,15 +25,16 @@ def recipe_of(what: str, overrides: tuple[str, ...] = (), output: Path | None = 
 def is_recipe(what: str) -> bool:
     """Whether a command's argument names a recipe, by its name or its text; else it is to be converted."""
     path = Path(what)
+    named = path.suffix in RECIPES
     try:
         if path.is_dir():
             return False
-        if path.suffix in RECIPES or not path.is_file():
-            return path.suffix in RECIPES
+        if named or not path.is_file():
+            return named
         with path.open("rb") as file:
             text = file.read(MOST).decode()
-    except (OSError, UnicodeDecodeError):
-        return False
+    except (OSError, UnicodeDecodeError):  # what reads it says what is wrong
+        return named
     return "\0" not in text and "version" in text
 
 

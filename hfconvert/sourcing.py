@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -167,7 +168,8 @@ def look_at(what: str) -> LookedAt:
 def is_path(what: str) -> bool:
     """Whether WHAT is a path, there or misspelt: it is no `org/name`, with or without a revision."""
     repo = what.partition("@")[0]
-    return Path(what).exists() or what[:1] in "./" or repo.count("/") != 1
+    there = os.path.exists(what)  # noqa: PTH110 - that of Path raises where it may not look
+    return there or what[:1] in "./" or repo.count("/") != 1
 
 
 def list_what(what: str) -> Listing:

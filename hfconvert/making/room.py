@@ -45,7 +45,8 @@ def free_bytes(folder: Path) -> int:
 def _too_little_disk(planned: Plan, output: Path) -> Iterator[Problem]:
     """Each disk for what comes to lie on it. What a work folder has already is known when it is opened."""
     download = planned.origin.download_bytes if planned.origin else 0
-    made = 0 if beside(output).exists() else planned.output_bytes
+    begun = os.path.exists(beside(output))  # noqa: PTH110 - that of Path raises where it may not look
+    made = 0 if begun else planned.output_bytes
     needed: Counter[int] = Counter()
     folders: dict[int, Path] = {}
     for path, nbytes in ((workplace(), download), (output.parent, made)):

@@ -21,6 +21,7 @@ from hfconvert.errors import (
     Problem,
     UserError,
     exhausted_problem,
+    overlong_problem,
     recipe_problem,
     resource_problem,
 )
@@ -285,7 +286,8 @@ def _taken(path: Path, what: str, where: str) -> Problem:
 
 
 def _unwritable(path: Path, error: OSError, where: str) -> Problem:
-    return exhausted_problem(error) or recipe_problem(
+    told = exhausted_problem(error) or overlong_problem(error)
+    return told or recipe_problem(
         f"the output folder cannot be made: {path}: {error.strerror}",
         why="the folder above it is read-only, or is no folder",
         do="choose another output",

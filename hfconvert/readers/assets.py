@@ -5,6 +5,7 @@ File by file the source wins: a folder of assets gives only what the source lack
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -109,7 +110,7 @@ def missing_assets(
 
 
 def _given(other: AssetFolder) -> list[LocalFile]:
-    if not other.path.is_dir():
+    if not os.path.isdir(other.path):  # noqa: PTH112 - that of Path raises where it may not look
         raise UserError(_no_folder(other))
     sides = side_files(other.path, (), alone=False)
     return [file for file in sides.copied if file.name != _CARD]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +32,9 @@ def test_a_name_that_no_file_can_have_is_told(command: Command, arguments: tuple
     said = command(*arguments)
     assert said.code in (2, 3)
     assert said.err.startswith("error: ")
-    assert "too long" in said.err or "neither an existing path" in said.err
+    assert any(
+        one in said.err for one in ("too long", "neither an existing path", "is longer than")
+    )
     assert "bug" not in said.err
 
 
@@ -39,6 +42,39 @@ def test_an_output_of_such_a_name_is_told(command: Command, recipe: str) -> None
     said = command("run", recipe, "--output", "x" * 300)
     assert said.code == 2
     assert "a name is too long for this system" in said.err
+
+
+@pytest.fixture
+def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that may not be searched, by nobody at all: permissions do not hold root back."""
+    folder = tmp_path / "closed"
+    stat = os.stat
+
+    def refused(path: Any, *arguments: Any, **options: Any) -> os.stat_result:
+        if isinstance(path, str | os.PathLike) and f"{folder}{os.sep}" in os.fspath(path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
+        return stat(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "stat", refused)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("inspect", "closed/m"), Exit.SOURCE),
+        (("init", "closed/m"), Exit.SOURCE),
+        (("run", "closed/m"), Exit.SOURCE),
+        (("run", "closed/r.yaml"), Exit.RECIPE),
+        (("run", "recipe.yaml", "--set", "source.assets_from=closed/a"), Exit.RECIPE),
+    ],
+)
+def test_a_folder_that_may_not_be_searched_is_no_bug(
+    command: Command, recipe: str, closed: Path, arguments: tuple[str, ...], code: Exit
+) -> None:
+    said = command(*(one.replace("closed", str(closed)) for one in arguments))
+    assert said.err.startswith("error: ")
+    assert said.code == code
 
 
 def _broken_recipe(root: Path, write: Write) -> list[str]:
