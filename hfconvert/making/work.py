@@ -7,6 +7,7 @@ journal in it says which shards are complete, and for which plan.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -21,7 +22,6 @@ from hfconvert.errors import (
     Problem,
     UserError,
     exhausted_problem,
-    overlong_problem,
     recipe_problem,
     resource_problem,
 )
@@ -286,10 +286,12 @@ def _taken(path: Path, what: str, where: str) -> Problem:
 
 
 def _unwritable(path: Path, error: OSError, where: str) -> Problem:
-    told = exhausted_problem(error) or overlong_problem(error)
-    return told or recipe_problem(
+    why = "the folder above it is read-only, or is no folder"
+    if error.errno == errno.ENAMETOOLONG:
+        why = "a name is too long for this system"
+    return exhausted_problem(error) or recipe_problem(
         f"the output folder cannot be made: {path}: {error.strerror}",
-        why="the folder above it is read-only, or is no folder",
+        why=why,
         do="choose another output",
         subject=where,
     )
