@@ -208,7 +208,9 @@ def test_no_more_shards_are_begun_than_are_made_together(tmp_path: Path) -> None
     ) as running:
         for number, made in enumerate(running):
             assert made.path.is_file()
-            assert len(set(_files(tmp_path)) - {"journal"}) == number + 1
+            # by names alone: the shards before it get theirs meanwhile, on another thread
+            begun = {path.name.removesuffix(".part") for path in tmp_path.iterdir()}
+            assert len(begun - {"journal"}) <= number + 1
 
 
 def test_a_run_that_is_closed_settles_what_was_accepted(tmp_path: Path) -> None:
