@@ -143,7 +143,16 @@ class _Found:
         return tensors
 
     def _tell_left_out(self, items: list[tuple[Path, Any]]) -> None:
-        told = [f"{printed(path)} ({_kind(value)})" for path, value in items if value is not None]
+        arrays = [printed(path) for path, value in items if is_array(value)]
+        if arrays:
+            message = f"{len(arrays)} numpy arrays beside the tensors are left out: {_fold(arrays)}"
+            hint = "where they are weights, save them as tensors, by torch.from_numpy"
+            self.findings.append(warning("source", self.file, message, hint))
+        told = [
+            f"{printed(path)} ({_kind(value)})"
+            for path, value in items
+            if value is not None and not is_array(value)
+        ]
         if told:
             message = f"{len(told)} values beside the tensors are no tensors: {_fold(told)}"
             self.findings.append(info("source", self.file, message))

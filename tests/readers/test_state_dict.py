@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -136,6 +137,15 @@ def test_invented_names_are_told(kit: Any, case: str) -> None:
 def test_what_is_no_tensor_is_told(kit: Any) -> None:
     found = kit.open(kit.save({**MODEL, "step": 7, "none": None, "sizes": torch.Size([1])}))
     assert "2 values beside the tensors are no tensors: step (int), sizes.0 (int)" in found.messages
+
+
+def test_arrays_beside_tensors_are_no_small_matter(kit: Any) -> None:
+    found = kit.open(kit.save({**MODEL, "table": np.ones((3, 2), np.float32), "step": 7}))
+    assert names(found) == {"": ["a.weight", "a.bias"]}
+    (left_out,) = (one for one in found.found.findings if one.level == "warning")
+    assert left_out.message == "1 numpy arrays beside the tensors are left out: table"
+    assert "torch.from_numpy" in left_out.hint
+    assert "1 values beside the tensors are no tensors: step (int)" in found.messages
 
 
 def test_metadata_of_modules_is_no_tensor(kit: Any) -> None:
