@@ -47,6 +47,20 @@ def _prefixed(prefix: str) -> dict[str, torch.Tensor]:
     return {prefix + name: tensor for name, tensor in STATE.items()}
 
 
+def test_the_names_of_an_adapter_keep_their_first_part(cli: Cli, tmp_path: Path) -> None:
+    name = "base_model.model.l.{i}.lora_{side}.weight"
+    factors = {
+        name.format(i=i, side=side): torch.ones(2, 2) for i in range(2) for side in ("A", "B")
+    }
+    _save(tmp_path / "a" / "adapter_model.bin", factors)
+    config = {"peft_type": "LORA", "r": 2, "base_model_name_or_path": "org/base"}
+    (tmp_path / "a" / "adapter_config.json").write_text(json.dumps(config))
+    code, out, _ = cli("init", "./a")
+    assert code == 0
+    assert "make org/base the source" in out
+    assert "strip_prefix" not in out
+
+
 def test_a_wrapper_that_all_names_carry_is_stripped(cli: Cli, tmp_path: Path) -> None:
     _save(tmp_path / "ckpt" / "pytorch_model.bin", _prefixed("module._orig_mod."))
     code, out, _ = cli("init", "./ckpt")

@@ -47,10 +47,11 @@ def propose(document: Mapping[str, Any], path: Path | None) -> Proposal:
     chosen, sets = _weights(document, path)
     names = _names(document, chosen)
     steps, stripped = _wrappers(names)
+    adapter = document["kind"] == "adapter"  # PEFT wants the first part of its names as it is
     return Proposal(
         found=_found(document),
         source=(*sets, *_dangerous(document)),
-        key_map=(*steps, *_prefix(stripped), *_families(stripped)),
+        key_map=(*steps, *(() if adapter else _prefix(stripped)), *_families(stripped)),
         dtype=tuple(_dtype(document)),
         rest=tuple(_adapter(document)),
     )
