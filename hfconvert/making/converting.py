@@ -178,7 +178,7 @@ def _failed(check: Check) -> Problem:
     why = "what was written differs from what was planned or read"
     do = "keep the source; report this with the log, or look at the disk"
     if check.name == "architecture":
-        why = "names or shapes are not those of the class that config.json names"
+        why = "names or shapes are not those of validate.reference, or of the class in config.json"
         do = "mend the names with key_map, or config.json; validate.architecture: off converts all the same"
     elif check.name == "dtypes" and check.measured.get("overflow"):
         why = "the dtype cannot hold numbers that large; they would become infinite"
