@@ -85,7 +85,7 @@ def merge_check(held: Held | None, merges: Merges) -> Check:
     )
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what is not finite is told in words
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what is not finite is told in words
 def _hold(written: LocalFile, entry: HeaderEntry, merges: Merges, sampled: Blocks | None) -> Held:
     one = merges.sums[entry.name]
     name = family(one.terms[0].module)

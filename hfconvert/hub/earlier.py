@@ -14,7 +14,7 @@ from huggingface_hub.community import DiscussionCommit
 
 from hfconvert.hub.marker import Marker, read_marker
 from hfconvert.hub.source import Snapshot, pin
-from hfconvert.hub.target import MAIN, Target, moved
+from hfconvert.hub.target import MAIN, Target, moved, stem_of
 
 Fate = Literal["new", "open", "merged", "refused", "committed"]
 
@@ -152,9 +152,15 @@ def _last_commit(details: Any) -> str:
 
 def _committed(target: Target, mark: Marker, head: Snapshot) -> Judgement:
     for commit, marker in _own_commits(target, mark.weights):
-        if _holds(marker, commit, mark, target, head):
+        if _holds(marker, commit, mark, target, head) and _brought(target, commit, mark.weights):
             return Judgement("committed", commit=commit)
     return Judgement("new")
+
+
+def _brought(target: Target, commit: str, weights: str) -> bool:
+    """Whether the weights are in that commit: anybody's message may hold a trailer like ours."""
+    files = pin(target.client, target.repo, commit).files
+    return any(stem_of([path]) == weights for path in files)
 
 
 def _own_commits(target: Target, weights: str) -> Iterator[tuple[str, Marker]]:

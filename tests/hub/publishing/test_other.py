@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from huggingface_hub import ModelCard
+from huggingface_hub import CommitOperationAdd, ModelCard
 
+from hfconvert.hub.marker import Marker
 from tests.hub.loopback.faults import Drop, LoseAnswer, Say
 from tests.hub.loopback.server import RunningHub
 
@@ -216,3 +217,17 @@ def test_what_its_owner_took_back_stays_away_unless_forced(
     assert "model.safetensors" not in repo.head.files
     assert run("--force", publish={"how": "commit"}).status == "converted"
     assert "model.safetensors" in repo.head.files
+
+
+def test_a_trailer_of_ours_in_a_commit_without_the_weights_counts_for_nothing(
+    repo: Any, run: Any, api: Any, tmp_path: Path
+) -> None:
+    digest = run("--output", str(tmp_path / "out"), "--no-publish").document["digest"]
+    mark = Marker(digest=digest, weights="model.safetensors").as_trailer()
+    note = [CommitOperationAdd("note.md", b"x")]
+    api().create_commit("owner/m", note, commit_message="Note", commit_description=mark)
+    assert mark in repo.head.message
+    done = run(publish={"how": "commit"})
+    assert done.status == "converted"
+    assert "model.safetensors" in repo.head.files
+    assert run(publish={"how": "commit"}).status == "up-to-date"
