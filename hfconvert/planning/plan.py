@@ -254,6 +254,7 @@ def _wanted(recipe: Recipe, origin: Origin | None) -> Wanted:
         refuse_dangerous=source.refuse_dangerous,
         where_files=recipe.position("source", "files"),
         where_ranks=recipe.position("source", "ranks"),
+        where_path=recipe.position("source", "path"),
         where_weights=recipe.position("source", "weights"),
     )
 

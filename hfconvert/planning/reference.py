@@ -46,7 +46,9 @@ def _shapes(reference: Location, where: str) -> dict[str, Shape] | None:
     place = reference.local
     if place is None or place.suffix in (".npz", ".json"):
         return None
-    wanted = Wanted(remote=reference.remote, where_files=where, where_weights=where)
+    wanted = Wanted(
+        remote=reference.remote, where_path=where, where_files=where, where_weights=where
+    )
     try:
         held = load(place, wanted).checkpoint
     except UserError as error:

@@ -41,6 +41,7 @@ class Wanted:
     remote: Mapping[str, SourceFile] = field(
         default_factory=dict
     )  # files that lie elsewhere, by name
+    where_path: str = "source.path"
     where_files: str = "source.files"
     where_ranks: str = "source.ranks"
     where_weights: str = "source.weights"
@@ -115,7 +116,7 @@ def _choose(path: Path, wanted: Wanted) -> tuple[Path, Choice]:
         source_problem(
             "there is no such file or folder",
             why="the path is misspelt, or relative to another folder (recipes: to the recipe)",
-            do="correct source.path",
+            do=f"correct it: {wanted.where_path}",
             subject=str(path),
         )
     )

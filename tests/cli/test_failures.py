@@ -77,6 +77,16 @@ def test_a_folder_that_may_not_be_searched_is_no_bug(
     assert said.code == code
 
 
+def test_a_source_that_is_not_there_is_looked_for_at_its_line(
+    command: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "recipe.yaml").write_text("version: 1\nsource:\n  path: ./nothing\n")
+    said = command("run", "recipe.yaml")
+    assert (said.code, "do:  correct it: recipe.yaml:3:3" in said.err) == (Exit.SOURCE, True)
+    said = command("run", "recipe.yaml", "--set", "source.path=./other")
+    assert "do:  correct it: --set source.path" in said.err
+
+
 def _broken_recipe(root: Path, write: Write) -> list[str]:
     (root / "recipe.yaml").write_text("version: 1\nsource: {path: ./source}\ndtpye: keep\n")
     return ["run", "recipe.yaml"]
