@@ -52,7 +52,8 @@ def settle(
     """
     states = dict(_states(base, found))
     stay: dict[str, str] = {}
-    untied, findings, problems = [], list(_said_of_replacements(base, states)), []
+    findings = [*_said_of_replacements(base, states), *_said_of_what_is_lost(found)]
+    untied, problems = [], []
     for dropped, kept in base.ties.items():
         if _stays(kept, dropped, states):
             findings += _follow(kept, dropped, states)
@@ -152,6 +153,26 @@ def _said_of_others(stay: Mapping[str, str]) -> Finding:
     return info(
         "lora", "", message, "loaders tie nothing of a model whose tie_word_embeddings is false"
     )
+
+
+def _said_of_what_is_lost(found: Sequence[Matched]) -> Iterator[Finding]:
+    """What takes a tensor's place takes that of what earlier adapters made of it, and has no weight."""
+    changed: dict[str, str] = {}  # tensor -> the adapter that changed it last
+    for one in found:
+        label = one.adapter.label
+        lost = [name for name in one.replaced if name in changed]
+        if lost:
+            message = (
+                f"{listed(lost)}: what {changed[lost[0]]} makes of it is lost, it is replaced whole"
+            )
+            yield warning(
+                "lora", label, message, "of several, the last adapter counts: order them so"
+            )
+        trained = [name for name, replacement in one.replaced.items() if replacement.trained]
+        if trained and one.adapter.weight != 1:
+            message = f"{listed(trained)}: replaced whole, whatever the weight {one.adapter.weight}"
+            yield warning("lora", label, message, "a weight scales updates only")
+        changed |= dict.fromkeys((*trained, *one.terms), label)
 
 
 def _said_of_replacements(base: Base, states: Mapping[str, State]) -> Iterator[Finding]:

@@ -74,6 +74,13 @@ def tokens(place: Place, share: Share) -> None:
         why = "its vocabulary was resized for the training, and the new rows are not stored"
         do = "save the adapter again with save_embedding_layers=True, or resize the base in key_map"
         share.problems.append(place.problem(what, why=why, do=do))
+    elif tensor.spec.shape[1:] != place.base.shape(name)[1:] or len(set(indices)) < len(indices):
+        what = (
+            f"rows of {list(tensor.spec.shape[1:])} are stored for the tokens {list(indices)[:8]}, "
+            f"{name} of the base is {list(place.base.shape(name))}"
+        )
+        why = "the adapter was trained on another model, or a token is configured twice"
+        share.problems.append(place.problem(what, why=why, do=GIVE))
     else:
         share.terms.append((name, place.term("rows", {"rows": tensor}, indices=indices)))
 

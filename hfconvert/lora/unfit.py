@@ -59,7 +59,15 @@ def single_numbers(place: Place) -> Iterator[Problem]:
 
 
 def no_floats(place: Place, share: Share) -> Iterator[Problem]:
-    """Sums of which one side holds no floating values."""
+    """Sums of which one side holds no floating values, and tensors of another kind than they replace."""
+    for name, replacement in share.replaced.items():
+        before, code = place.base.tensor_or_none(name), replacement.tensor.spec.dtype.code
+        if before is not None and (before.spec.dtype.code in FLOATS) != (code in FLOATS):
+            yield place.problem(
+                f"{name} of the base is {before.spec.dtype.code}, what takes its place is {code}",
+                why="the file is damaged, or base or adapter were quantised",
+                do=GIVE,
+            )
     for name, term in share.terms:
         tensor = place.base.tensor_or_none(name)
         if tensor is not None and tensor.spec.dtype.code not in FLOATS:

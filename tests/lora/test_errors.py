@@ -96,6 +96,22 @@ def far_tokens(state: State, config: dict[str, Any]) -> None:
     state[name] = torch.ones(2, 32)
 
 
+def short_tokens(state: State, config: dict[str, Any]) -> None:
+    tokens(state, config)
+    name = "base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta"
+    state[name] = torch.ones(2, 5)
+
+
+def doubled_tokens(state: State, config: dict[str, Any]) -> None:
+    tokens(state, config)
+    config["trainable_token_indices"] = {"embed_tokens": [1, 2, 1]}
+
+
+def head_of_integers(state: State, config: dict[str, Any]) -> None:
+    config["modules_to_save"] = ["norm"]
+    state["base_model.model.model.norm.weight"] = torch.ones(32, dtype=torch.int32)
+
+
 def extra(state: State, config: dict[str, Any]) -> None:
     state[f"{Q0}.lora_C.weight"] = torch.ones(2, 2)
 
@@ -151,6 +167,9 @@ SAID: Mapping[Change, str] = {
     unsaved: "`modules_to_save` names `lm_head`, and the adapter has no tensors of it",
     tokens: "2 token indices are configured, 3 rows are stored",
     far_tokens: "token 99999 is trained, the base has",
+    short_tokens: "rows of [5] are stored for the tokens [1, 2], model.embed_tokens.weight",
+    doubled_tokens: "are stored for the tokens [1, 2, 1]",
+    head_of_integers: "model.norm.weight of the base is BF16, what takes its place is I32",
     extra: "1 tensors of the adapter match nothing",
     biased: "the module of the base has no bias to add it to",
 }

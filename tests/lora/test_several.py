@@ -95,3 +95,17 @@ def test_the_dtype_of_the_output_is_a_decision_of_its_own(
     base = load_file(zoo / "base/llama/model.safetensors")[f"{Q}.weight"].float()
     exact = base + delta(adapter, Q, 8 / 4)
     assert torch.equal(ours[f"{Q}.weight"], exact.to(getattr(torch, dtype)))
+
+
+def test_what_one_adapter_replaces_and_another_had_changed_is_told(
+    zoo: Path, planned: Callable[..., Plan]
+) -> None:
+    """Whole modules are replaced: neither a sum nor a weight is possible."""
+    adapter = str(zoo / "lora_modules_to_save/adapter")
+    plan = planned(zoo / "base/llama", adapter, {"adapter": adapter, "weight": 0.5})
+    said = {one.message for one in plan.findings if one.level == "warning" and one.check == "lora"}
+    both = "`lm_head.weight`, `model.embed_tokens.weight`"
+    assert f"{both}: replaced whole, whatever the weight 0.5" in said
+    assert any(one.startswith(f"{both}: what {adapter} makes of it is lost") for one in said)
+    alone = planned(zoo / "base/llama", adapter)
+    assert not any("replaced whole" in one.message for one in alone.findings)
