@@ -111,7 +111,7 @@ def _parts(story: Story) -> Iterator[str]:
 
 
 def _page(story: Story) -> str:
-    return f"{story.target.client.endpoint}/{story.linked}"
+    return f"{story.target.client.site}/{story.linked}"
 
 
 def _formula(story: Story) -> str:

@@ -30,7 +30,7 @@ from hfconvert.hub.failures import (
     malformed,
 )
 from hfconvert.hub.publisher import publishes_to, stored_token, unfit
-from hfconvert.hub.secrets import clean, clean_logs
+from hfconvert.hub.secrets import clean, clean_logs, without_password
 from hfconvert.hub.waits import LONGEST_WAIT, REPETITIONS, asked_wait, backoff
 
 T = TypeVar("T")
@@ -41,9 +41,14 @@ _REPEATED = (408, 429, 500, 502, 503, 504)
 class Client:
     """The Hub at an endpoint, for one account or for a stranger. The token is in no text of it."""
 
-    endpoint: str
+    endpoint: str = field(repr=False)
     signed_in: bool
     api: HfApi = field(repr=False)
+
+    @property
+    def site(self) -> str:
+        """The endpoint as messages and pages name it, without a password."""
+        return without_password(self.endpoint)
 
     def about(self, repo: str = "", act: Act = "read", revision: str = "", file: str = "") -> About:
         """What a call is about, for messages."""
@@ -52,7 +57,7 @@ class Client:
             act=act,
             revision=revision,
             file=file,
-            endpoint=self.endpoint,
+            endpoint=self.site,
             signed_in=self.signed_in,
         )
 

@@ -13,6 +13,7 @@ from huggingface_hub import DiscussionComment
 from huggingface_hub.community import DiscussionCommit
 
 from hfconvert.hub.marker import Marker, read_marker
+from hfconvert.hub.secrets import without_password
 from hfconvert.hub.source import Snapshot, pin
 from hfconvert.hub.target import MAIN, Target, moved, stem_of
 
@@ -137,7 +138,7 @@ def _read(target: Target, num: int) -> Proposal | None:
     said = (read_marker(one.content) for one in own)
     return Proposal(
         num=num,
-        url=details.url,
+        url=without_password(details.url),
         status=details.status,
         marker=marker,
         commit=details.merge_commit_oid or _last_commit(details),

@@ -21,8 +21,13 @@ def clean(text: str) -> str:
     without what follows their `?`, which signs them.
     """
     one_line = _CONTROL.sub(" ", text[:_LOOKED_AT]).strip()
-    hidden = _QUERY.sub(r"\1", _PASSWORD.sub(r"\1", _TOKEN.sub("(token)", one_line)))
+    hidden = _QUERY.sub(r"\1", without_password(_TOKEN.sub("(token)", one_line)))
     return hidden if len(hidden) <= _LONGEST else f"{hidden[:_LONGEST]}..."
+
+
+def without_password(address: str) -> str:
+    """An address as anybody may see it: without the account of a mirror that stands in it."""
+    return _PASSWORD.sub(r"\1", address)
 
 
 class _Cleaner(logging.Filter):

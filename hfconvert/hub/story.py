@@ -90,7 +90,7 @@ def changes_of(plan: Plan) -> Iterator[str]:
 
 def link_to(source: Snapshot) -> str:
     """A repository at a commit, as a link."""
-    url = f"{source.client.endpoint}/{source.repo}/tree/{source.commit}"
+    url = f"{source.client.site}/{source.repo}/tree/{source.commit}"
     return f"[{code(source.repo)} at {code(source.commit[:7])}]({url})"
 
 

@@ -16,6 +16,7 @@ from hfconvert.hub.about import About
 from hfconvert.hub.client import Client
 from hfconvert.hub.earlier import Proposal, comments_of
 from hfconvert.hub.marker import Marker, read_marker
+from hfconvert.hub.secrets import without_password
 from hfconvert.hub.target import Target
 
 TRY_IT = Marker(comment="try-it")
@@ -61,7 +62,7 @@ def put_comment(place: Discussion, text: str, mark: Marker) -> str:
     elif known.content.strip() != whole:
         edit = partial(client.api.edit_discussion_comment, repo, num, known.id, whole)
         client.once(place.about, edit)
-    return f"{details.url}#{known.id}"
+    return f"{without_password(details.url)}#{known.id}"
 
 
 def say_once(target: Target, num: int, text: str) -> tuple[Finding, ...]:

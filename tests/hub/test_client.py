@@ -297,3 +297,12 @@ def test_impossible_names_are_faults_of_the_recipe(hub: RunningHub) -> None:
     with pytest.raises(UserError, match="not the id of a repository") as caught:
         client.ask(client.about("a/b/c"), lambda: client.api.hf_hub_download("a/b/c", "x"))
     assert caught.value.exit is Exit.RECIPE
+
+
+def test_the_password_of_a_mirror_is_in_no_text_of_it(waits: list[float]) -> None:
+    client = connect("http://someone:s3cret@127.0.0.1:1")
+    assert client.site == "http://127.0.0.1:1"
+    assert "s3cret" not in repr(client)
+    with pytest.raises(UserError, match="cannot be reached, or broke off") as caught:
+        pin(client, "owner/m")
+    assert "s3cret" not in str(caught.value)
