@@ -85,7 +85,9 @@ def merge_check(held: Held | None, merges: Merges) -> Check:
     )
 
 
-@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what is not finite is told in words
+@np.errstate(
+    over="ignore", invalid="ignore", divide="ignore"
+)  # what is not finite is told in words
 def _hold(written: LocalFile, entry: HeaderEntry, merges: Merges, sampled: Blocks | None) -> Held:
     one = merges.sums[entry.name]
     name = family(one.terms[0].module)
@@ -187,7 +189,7 @@ def _forward(merges: Merges) -> Iterator[str]:
 
 
 def _share(norms: Norms) -> float:
-    return math.sqrt(norms.lost / norms.update) if norms.update else 0.0
+    return min(1.0, math.sqrt(norms.lost / norms.update)) if norms.update else 0.0
 
 
 def _said(norms: Mapping[str, Norms]) -> Iterator[str]:
@@ -195,6 +197,12 @@ def _said(norms: Mapping[str, Norms]) -> Iterator[str]:
     zero = [name for name, one in norms.items() if one.update == 0]
     if zero:
         yield f"the update of {', '.join(zero)} is zero everywhere: untrained"
+    nothing = [name for name, one in norms.items() if 0 < one.update <= one.lost]
+    if nothing:
+        yield (
+            f"what is left of the update of {', '.join(nothing)} is less than rounding: adapters cancel "
+            "each other, or the dtype is too narrow"
+        )
     total = reduce(Norms.plus, norms.values(), Norms())
     share = _share(total)
     if share > _MUCH:

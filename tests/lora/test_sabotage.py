@@ -247,3 +247,13 @@ def test_values_that_an_adapter_makes_endless_are_caught_and_counted(
     assert check.status == "fail"
     assert check.measured["wrong"] == 1
     assert f"{module}.weight: the update makes {WIDTH} values infinite or NaN" in check.detail
+
+
+def test_adapters_that_cancel_each_other_are_told(
+    small: tuple[Path, Path], planned: Planned, checked: Callable[[Plan], Any]
+) -> None:
+    base, adapter = small
+    check = checked(planned(base, adapter, {"adapter": str(adapter), "weight": -1.0}))
+    assert check.status == "pass"
+    assert "what is left of the update of q_proj, v_proj is less than rounding" in check.detail
+    assert check.measured["lost_by_rounding"] == {"q_proj": 1.0, "v_proj": 1.0}
