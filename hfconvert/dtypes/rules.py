@@ -75,7 +75,12 @@ def cast(
                 break
         entries[name] = entry if name in untouched else _cast(name, entry, target, tally)
     findings = [
-        warning("dtypes", where("dtype", "rules", text), f"`{text}` matched 0 tensors")
+        warning(
+            "dtypes",
+            where("dtype", "rules", text),
+            f"`{text}` matched 0 tensors",
+            "rules see the names after the key map, which `hfconvert plan --json` lists",
+        )
         for text in dtype.rules
         if text not in hits
     ]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hfconvert.errors import Problem, UserError, raise_any, recipe_problem, source_problem
+from hfconvert.errors import Problem, raise_any, source_problem
 from hfconvert.findings import Finding
 from hfconvert.keymap.fold import listed
 from hfconvert.lora.adapter import Adapter, Part
@@ -41,7 +41,8 @@ class Asked:
 def open_adapter(asked: Asked) -> Adapter:
     """Read headers and configuration of an adapter. UserError (exit 2 or 3) with all that is wrong."""
     path = _path(asked)
-    found = load(path, Wanted(where_files=asked.where, where_weights=asked.where))
+    here = Wanted(where_path=asked.where, where_files=asked.where, where_weights=asked.where)
+    found = load(path, here)
     label = str(path)
     names = _own_names(found.checkpoint)
     raise_any(_empty(names, label))
@@ -97,15 +98,10 @@ def parts_of(
 
 
 def _path(asked: Asked) -> Path:
+    """Where it lies on this disk: whoever asks has fetched what lies on the Hub."""
     if asked.location.path is None:
-        raise UserError(
-            recipe_problem(
-                "reading an adapter from the Hub is not built yet",
-                why="the recipe's form is complete, this version of hfconvert is not",
-                do="download it and give its path",
-                subject=asked.where,
-            )
-        )
+        message = f"{asked.location} was not fetched"
+        raise ValueError(message)
     return asked.location.path
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hfconvert.errors import Problem, UserError, recipe_problem
-from hfconvert.findings import Finding, warning
+from hfconvert.findings import Finding, info, warning
 from hfconvert.lora.assets import adapter_assets
 from hfconvert.lora.embeddings import implied_ties
 from hfconvert.lora.kinds import holds_both, is_adapter
@@ -105,7 +105,7 @@ def begin(recipe: Recipe, found: Found) -> Begun:
 
     adapter = convert_alone(found, renames=recipe.key_map is None)
     texts = (TextFile(ADAPTER_CONFIG, adapter.config),) if adapter.config else ()
-    return Begun(adapter.checkpoint, texts, adapter.stem, adapter.findings)
+    return Begun(adapter.checkpoint, texts, adapter.stem, (_by_itself(found), *adapter.findings))
 
 
 def _base_of(checkpoint: Checkpoint) -> Begun:
@@ -121,6 +121,15 @@ def _swapped(found: Found, where: str) -> Problem:
         do="give the base as the source, and the adapter under lora.adapters",
         subject=where,
         check="lora",
+    )
+
+
+def _by_itself(found: Found) -> Finding:
+    return info(
+        "lora",
+        str(found.root),
+        "an adapter, converted by itself: nothing is merged",
+        "to merge it, make its base the source and name this path under lora.adapters",
     )
 
 

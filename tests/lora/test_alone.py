@@ -53,6 +53,25 @@ def files(plan: Plan) -> set[str]:
     }
 
 
+def test_that_nothing_is_merged_is_said(zoo: Path, alone: Callable[..., Plan]) -> None:
+    (said,) = (
+        one for one in alone(zoo / "lora_bin/adapter").findings if "by itself" in one.message
+    )
+    assert (said.level, said.check) == ("info", "lora")
+    assert "lora.adapters" in said.hint
+
+
+def test_an_adapter_that_is_not_there_is_looked_for_at_its_place(
+    zoo: Path, alone: Callable[..., Plan], tmp_path: Path
+) -> None:
+    missing = {"adapters": [{"adapter": str(tmp_path / "nowhere")}]}
+    with pytest.raises(UserError) as caught:
+        alone(zoo / "lora_plain/base", lora=missing)
+    (problem,) = caught.value.problems
+    assert problem.what == "there is no such file or folder"
+    assert problem.do.startswith(f"correct it: {tmp_path / 'alone.yaml'}:1:")
+
+
 def test_a_pickle_becomes_safetensors_and_keeps_its_configuration(
     zoo: Path, alone: Callable[..., Plan], tensors: Callable[[Plan], State]
 ) -> None:
