@@ -26,6 +26,17 @@ from hfconvert.tensors.source import ByteRange
 from hfconvert.tensors.tally import Tally
 
 
+def lost_values(base: LazyTensor, merged: Floats, box: Box) -> int:
+    """How many values of the box a merge made infinite or NaN; the base is read only where there are some."""
+    lost = ~np.isfinite(merged)
+    if not lost.any():
+        return 0
+    raw = np.empty(merged.shape, base.spec.dtype.raw)
+    base.fill(raw, box)
+    before = np.isfinite(raw.view(FLOATS[base.spec.dtype.code]))
+    return int(np.count_nonzero(before & lost))
+
+
 @dataclass(frozen=True, slots=True)
 class PeftMerged:
     """The parameter `output` of a module after PEFT merged `terms` into it, rounded once to `dtype`.
@@ -75,18 +86,8 @@ class PeftMerged:
         packed = np.ascontiguousarray(part).reshape(-1)
         result, loss = convert(packed, kind, self.dtype)
         out[...] = result.reshape(part.shape)
-        lost = self._lost(packed.view(FLOATS[kind.code]).reshape(part.shape), box)
+        lost = lost_values(self._base, packed.view(FLOATS[kind.code]).reshape(part.shape), box)
         self.tally.add(self.name, loss._replace(overflow=loss.overflow + lost))
-
-    def _lost(self, merged: Floats, box: Box) -> int:
-        """How many values PEFT made infinite or NaN; they are looked for only where there are some."""
-        lost = ~np.isfinite(merged)
-        if not lost.any():
-            return 0
-        raw = np.empty(merged.shape, self._base.spec.dtype.raw)
-        self._base.fill(raw, box)
-        before = np.isfinite(raw.view(FLOATS[self._base.spec.dtype.code]))
-        return int(np.count_nonzero(before & lost))
 
     def needs(self, box: Box) -> Iterator[ByteRange]:
         """All of the module and all of the adapter's share of it."""

@@ -15,9 +15,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from hfconvert.dtypes.convert import FLOATS
 from hfconvert.errors import Problem, UserError, source_problem
 from hfconvert.lora.merged import Merged
 from hfconvert.lora.peft_module import probe_within
+from hfconvert.lora.whole import lost_values
 from hfconvert.readers.load import Wanted, load
 from hfconvert.tensors.box import Box, Shape
 from hfconvert.tensors.dtype import DType
@@ -31,7 +35,7 @@ from hfconvert.tensors.lazy import (
     needs_of_inputs,
 )
 from hfconvert.tensors.source import ByteRange
-from hfconvert.tensors.tally import Tally
+from hfconvert.tensors.tally import Loss, Tally
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,12 @@ class OfModel:
             what = f"{self.name} of the merged model is {whole.spec}, of the base {self.base.spec}"
             raise UserError(_problem(self.model.root, what))
         Merged(whole, (), self.dtype, self.name, self.tally).fill(out, box)
+        if np.isfinite(out.view(FLOATS[self.dtype.code])).all():
+            return
+        raw = np.empty(out.shape, whole.spec.dtype.raw)
+        whole.fill(raw, box)
+        lost = lost_values(self.base, raw.view(FLOATS[whole.spec.dtype.code]), box)
+        self.tally.add(self.name, Loss(lost, 0, 0))
 
     def needs(self, box: Box) -> Iterator[ByteRange]:
         """What base and adapter have for it."""

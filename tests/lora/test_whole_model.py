@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from hfconvert.errors import UserError
 from hfconvert.planning.plan import Plan
@@ -27,6 +29,26 @@ def test_both_engines_give_the_same(
     model = merge(source, adapter, compute_dtype=mode, engine="model")
     assert module.keys() == model.keys()
     assert [name for name in module if not torch.equal(module[name], model[name])] == []
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("engine", ["module", "model"])
+@pytest.mark.parametrize("case", ["lora_plain", "lora_dora"])
+def test_values_that_become_endless_are_counted(
+    engine: str, case: str, zoo: Path, planned: Callable[..., Plan], tmp_path: Path, tensors: Any
+) -> None:
+    adapter = tmp_path / "adapter"
+    shutil.copytree(zoo / case / "adapter", adapter)
+    file, module = adapter / "adapter_model.safetensors", "model.layers.0.self_attn.q_proj"
+    state = load_file(file)
+    state[f"base_model.model.{module}.lora_B.weight"][3] = torch.nan
+    save_file(state, file)
+    plan = planned(zoo / "base/llama", adapter, engine=engine)
+    merged = tensors(plan)
+    lost = plan.tally.take(merged)
+    assert {name: one.overflow for name, one in lost.items() if one.overflow} == {
+        f"{module}.weight": int(merged[f"{module}.weight"].isnan().sum())
+    }
 
 
 @pytest.mark.filterwarnings("ignore")
