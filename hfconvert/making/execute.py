@@ -26,7 +26,7 @@ import numpy as np
 from hfconvert.hashing import OrderedHash
 from hfconvert.making.direct import PAGE, WrittenFile, page_buffer
 from hfconvert.making.work import Finished, Journal, sync
-from hfconvert.planning.shards import BLOCK, BUFFERS, WORKERS, Placed, Shard
+from hfconvert.planning.shards import BUFFERS, WORKERS, Placed, Shard, block_of
 from hfconvert.tensors.box import Box, blocks, offset_of, shape_of
 from hfconvert.tensors.shared import Shared
 from hfconvert.tensors.source import LocalFile
@@ -48,11 +48,15 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """A shard that is being made: its file, the hash of that, and the chunks that nobody has begun."""
+    """A shard that is being made: its file, the hash of that, and the chunks that nobody has begun.
+
+    `block` is about what a chunk has in bytes.
+    """
 
     shard: Shard
     file: WrittenFile
     hash: OrderedHash
+    block: int
     chunks: Shared[_Chunk]
 
 
@@ -178,7 +182,8 @@ def _orders(targets: Sequence[_Target]) -> Iterator[Sequence[_Target]]:
 def _open(shard: Shard, folder: Path, stack: ExitStack) -> _Target:
     """The shard's file with its header, closed with the stack."""
     file = stack.enter_context(closing(WrittenFile(_part(folder, shard))))
-    target = _Target(shard, file, OrderedHash(), Shared(_chunks(shard)))
+    block = block_of(shard)
+    target = _Target(shard, file, OrderedHash(), block, Shared(_chunks(shard, block)))
     file.write(memoryview(shard.header), 0)
     target.hash.update(0, shard.header)
     return target
@@ -209,7 +214,7 @@ def _work(
                 if stop.is_set():
                     return
                 buffers.append(buffers.pop(0))
-                view = buffers[0].view(chunk.start, chunk.size)
+                view = buffers[0].view(chunk.start, chunk.size, target.block)
                 for piece in chunk.pieces:
                     _fill(piece, view)
                 target.hash.update(chunk.start, view)
@@ -226,14 +231,15 @@ class _Buffer:
     """Memory for one chunk at a time."""
 
     def __init__(self) -> None:
-        self._memory = page_buffer(BLOCK)
+        self._memory = page_buffer(0)
         self.written: Future[None] | None = None
 
-    def view(self, start: int, size: int) -> memoryview:
+    def view(self, start: int, size: int, block: int) -> memoryview:
         """Room for what goes to byte `start` of a file, once what was there before is written."""
         self.wait()
         if size + PAGE > self._memory.nbytes:
-            self._memory = page_buffer(size)
+            self._memory = page_buffer(0)  # two at once would be one too many
+            self._memory = page_buffer(max(size, block))
         return self._memory[start % PAGE : start % PAGE + size]
 
     def wait(self) -> None:
@@ -249,12 +255,12 @@ def _fill(piece: _Piece, view: memoryview) -> None:
     tensor.fill(raw.reshape(shape_of(piece.box)), piece.box)
 
 
-def _chunks(shard: Shard) -> Iterator[_Chunk]:
+def _chunks(shard: Shard, block: int) -> Iterator[_Chunk]:
     """Blocks of all the tensors of a shard; small ones that follow each other are written together."""
     pieces: list[_Piece] = []
     start = size = 0
-    for placed, box, at, nbytes in _blocks(shard):
-        if pieces and size + nbytes > BLOCK:
+    for placed, box, at, nbytes in _blocks(shard, block):
+        if pieces and size + nbytes > block:
             yield _Chunk(start, size, pieces)
             pieces, size = [], 0
         if not pieces:
@@ -265,11 +271,11 @@ def _chunks(shard: Shard) -> Iterator[_Chunk]:
         yield _Chunk(start, size, pieces)
 
 
-def _blocks(shard: Shard) -> Iterator[tuple[Placed, Box, int, int]]:
+def _blocks(shard: Shard, block: int) -> Iterator[tuple[Placed, Box, int, int]]:
     for placed in shard.tensors:
         tensor = placed.entry.tensor
         unit = tensor.spec.dtype.itemsize
-        for box in blocks(tensor.extent, unit, BLOCK, tensor.grain):
+        for box in blocks(tensor.extent, unit, block, tensor.grain):
             at = placed.start + offset_of(box, tensor.extent) * unit
             nbytes = unit
             for lo, hi in box:

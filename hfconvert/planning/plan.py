@@ -25,12 +25,13 @@ from hfconvert.planning.digest import Identity, digest_of
 from hfconvert.planning.merging import Source, begin, merge, with_assets
 from hfconvert.planning.reference import match_reference
 from hfconvert.planning.shards import (
-    BLOCK,
     BUFFERS,
     WORKERS,
     Shard,
     TextFile,
+    block_of,
     output_stem,
+    scratch_of,
     shard_files,
 )
 from hfconvert.planning.totals import Totals, count
@@ -108,9 +109,8 @@ class Plan:
     @property
     def peak_memory_bytes(self) -> int:
         """What the run holds at most: the process, and for each worker its blocks and the largest scratch."""
-        tensors = (placed.entry.tensor for shard in self.shards for placed in shard.tensors)
-        scratch = max((tensor.scratch for tensor in tensors), default=0)
-        return PROCESS_BYTES + WORKERS * (BUFFERS * BLOCK + scratch)
+        held = (BUFFERS * block_of(shard) + scratch_of(shard) for shard in self.shards)
+        return PROCESS_BYTES + WORKERS * max(held, default=0)
 
     @property
     def main_dtype(self) -> str:

@@ -11,7 +11,8 @@ from hfconvert.tensors.box import full
 from hfconvert.tensors.checkpoint import Checkpoint, Entry
 from hfconvert.tensors.header import entry_bytes, write_header
 
-BLOCK = 2 << 20  # bytes that a worker makes at once
+COPIED = 4 << 20  # bytes that a worker makes at once where it only reads them
+COMPUTED = 2 << 20  # where values need room of their own too
 WORKERS = 2
 BUFFERS = 2  # blocks that a worker holds: one is made while the other is on its way to the disk
 HEADER_BYTES = 48 << 20  # a header stays below half of what the safetensors library accepts
@@ -34,6 +35,16 @@ class Shard:
     header: bytes
     tensors: tuple[Placed, ...]
     size: int
+
+
+def scratch_of(shard: Shard) -> int:
+    """Bytes that the costliest of its tensors takes beside the block that is made."""
+    return max((placed.entry.tensor.scratch for placed in shard.tensors), default=0)
+
+
+def block_of(shard: Shard) -> int:
+    """Bytes of the shard that a worker makes at once: large ones are faster, and memory is bounded."""
+    return COMPUTED if scratch_of(shard) else COPIED
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,7 @@ def test_neither_workers_nor_block_change_a_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plain: bytes, workers: int, block: int
 ) -> None:
     monkeypatch.setattr(module, "WORKERS", workers)
-    monkeypatch.setattr(module, "BLOCK", block)
+    monkeypatch.setattr(module, "block_of", lambda _: block)
     arrays = _arrays() if block > 1 else {k: v for k, v in _arrays().items() if v.size < 100}
     (made,) = _run(_shards(arrays)[0], tmp_path)
     content = (tmp_path / "model.safetensors").read_bytes()
@@ -228,7 +228,7 @@ def test_a_reader_that_fails_stops_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: int, workers: int
 ) -> None:
     monkeypatch.setattr(module, "WORKERS", workers)
-    monkeypatch.setattr(module, "BLOCK", 500)
+    monkeypatch.setattr(module, "block_of", lambda _: 500)
     shards, memory = _shards(_arrays(), fails_at=fails_at)
     before = threading.active_count()
     with pytest.raises(UserError, match="the file changed"):
