@@ -47,7 +47,9 @@ def measure(command: Sequence[str]) -> Measured:
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "result.json"
         launch = [sys.executable, "-I", "-S", str(LAUNCH), str(result), *command]
-        ran = subprocess.run(launch, capture_output=True, text=True, check=False, env=_environment())
+        ran = subprocess.run(
+            launch, capture_output=True, text=True, check=False, env=_environment()
+        )
         if ran.returncode:
             message = f"{' '.join(command)}: exit {ran.returncode}\n{ran.stdout}{ran.stderr}"
             raise CommandError(message)
