@@ -10,7 +10,7 @@ from typing import Any
 
 from hfconvert.ci.inputs import Inputs
 from hfconvert.console import Console
-from hfconvert.errors import Exit, UserError, foreseen
+from hfconvert.errors import Exit, Problem, UserError, foreseen, raise_any, recipe_problem
 from hfconvert.findings import Finding, info
 from hfconvert.making.results import with_recorded_checks
 from hfconvert.preview import dry_run
@@ -27,12 +27,13 @@ from hfconvert.visible import one_line
 class Rules:
     """What holds for every recipe of a step. `stranger` says whose code it may be, empty where it is the own.
 
-    `place` is a folder for results that were meant to be published and are not.
+    `place` is a folder for results that were meant to be published and are not, `top` that of the repository.
     """
 
     inputs: Inputs
     stranger: str
     place: Path
+    top: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,7 @@ def work(label: str, rules: Rules, console: Console) -> Outcome:
     from hfconvert.run import ChecksFailedError  # noqa: PLC0415 - reads much
 
     try:
+        raise_any(_elsewhere(label, rules))
         report = (_judge if rules.inputs.mode == "check" else _run)(label, rules, console)
         code = Exit.VALUES if report.status == "failed" else Exit.OK
     except ChecksFailedError as failed:
@@ -75,6 +77,18 @@ def work(label: str, rules: Rules, console: Console) -> Outcome:
         return stopped(label, foreseen(error))
     text = report_text(report) if report.plan else _judged_text(label, report)
     return Outcome(label, report_document(report), text, code)
+
+
+def _elsewhere(label: str, rules: Rules) -> Iterator[Problem]:
+    """A stranger's recipe that leads out of the repository: messages would quote a file of the runner."""
+    inside = Path(label).resolve().is_relative_to(rules.top.resolve())
+    if rules.stranger and rules.inputs.recipes and not inside:
+        yield recipe_problem(
+            "the recipe lies outside of the repository",
+            why=f"its path or a link leads there, and {rules.stranger}",
+            do="name a recipe of the repository",
+            subject=label,
+        )
 
 
 def stopped(label: str, error: UserError) -> Outcome:

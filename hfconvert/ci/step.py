@@ -46,7 +46,7 @@ def act(
         return _finish(_Step(place, Path.cwd(), "error", (), wrong), environment, console)
     top = Path(environment.get("GITHUB_WORKSPACE") or Path.cwd())
     os.chdir(inputs.folder)
-    rules, said = _rules(inputs, place, environment)
+    rules, said = _rules(inputs, place, top, environment)
     outcomes = tuple(_outcomes(rules, console, lambda: now() - began))
     return _finish(_Step(place, top, inputs.fail_on, said, outcomes), environment, console)
 
@@ -63,10 +63,10 @@ class _Step:
 
 
 def _rules(
-    inputs: Inputs, place: Path, environment: MutableMapping[str, str]
+    inputs: Inputs, place: Path, top: Path, environment: MutableMapping[str, str]
 ) -> tuple[Rules, tuple[Annotation, ...]]:
     """Whose code it is, and with it whether tokens count; what is to be said of that."""
-    rules = Rules(inputs=inputs, stranger=stranger(environment), place=place)
+    rules = Rules(inputs=inputs, stranger=stranger(environment), place=place, top=top)
     if not rules.stranger:
         sign_in(inputs, environment)
         return rules, ()

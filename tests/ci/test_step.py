@@ -205,6 +205,19 @@ def test_a_stranger_without_a_token_needs_no_notice(step: Step) -> None:
     assert step(recipe="recipe.yaml", GITHUB_EVENT_NAME="pull_request").commands("notice") == []
 
 
+@pytest.mark.parametrize("event", ["pull_request", "push"])
+def test_a_strangers_recipe_leads_nowhere_else(
+    step: Step, workspace: Path, tmp_path: Path, event: str
+) -> None:
+    (tmp_path / "secret").write_text("version: hunter2")
+    (workspace / "linked.yaml").symlink_to(tmp_path / "secret")
+    done = step(recipe="linked.yaml", GITHUB_EVENT_NAME=event)
+    said = "\n".join(done.said)
+    assert (done.code, done.outputs["status"]) == (2, "failed")
+    assert ("outside of the repository" in said) == (event == "pull_request")
+    assert ("hunter2" in said) == (event == "push")  # one's own links are one's own
+
+
 def test_the_gate_judges_the_working_directory(step: Step, workspace: Path) -> None:
     done = step(mode="check")
     assert (done.code, done.outputs["status"], done.outputs["verified"]) == (1, "failed", "false")
