@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hfconvert.hub.checkout import Asked
     from hfconvert.hub.source import Snapshot
     from hfconvert.recipe import Location, Recipe
+    from hfconvert.recipe.source import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ def fetch_source(recipe: Recipe) -> Sourced:
     from hfconvert.hub.checkout import check_out  # noqa: PLC0415 - huggingface_hub, where it is needed
     from hfconvert.hub.earlier_config import with_earlier_config  # noqa: PLC0415
 
-    snapshot = _pinned(recipe)
+    snapshot = _snapshot(recipe.source)
     checkout = with_earlier_config(snapshot, check_out(snapshot, _asked(recipe)))
     return Sourced(_at(recipe, checkout.root), checkout.origin, snapshot)
 
@@ -55,7 +56,7 @@ def look_at_source(recipe: Recipe) -> Sourced:
     from hfconvert.hub.checkout import look_into  # noqa: PLC0415 - huggingface_hub, where it is needed
     from hfconvert.hub.earlier_config import with_earlier_config  # noqa: PLC0415
 
-    snapshot = _pinned(recipe)
+    snapshot = _snapshot(recipe.source)
     checkout = with_earlier_config(snapshot, look_into(snapshot, _asked(recipe)))
     return Sourced(_at(recipe, checkout.root), checkout.origin, snapshot)
 
@@ -76,14 +77,14 @@ def _with_others(recipe: Recipe, reference: Callable[[Location], Location]) -> R
 def _assets(location: Location) -> Location:
     from hfconvert.hub.checkout import side_folder  # noqa: PLC0415 - huggingface_hub
 
-    snapshot = _snapshot(location.repo or "", location.revision)
+    snapshot = _snapshot(location)
     return replace(location, revision=snapshot.commit, here=side_folder(snapshot))
 
 
 def _whole(location: Location) -> Location:
     from hfconvert.hub.checkout import Asked, check_out  # noqa: PLC0415 - huggingface_hub
 
-    snapshot = _snapshot(location.repo or "", location.revision)
+    snapshot = _snapshot(location)
     root = check_out(snapshot, Asked(where="validate.reference")).root
     return replace(location, revision=snapshot.commit, here=root)
 
@@ -91,7 +92,7 @@ def _whole(location: Location) -> Location:
 def _by_ranges(location: Location) -> Location:
     from hfconvert.hub.checkout import Asked, look_into  # noqa: PLC0415 - huggingface_hub
 
-    snapshot = _snapshot(location.repo or "", location.revision)
+    snapshot = _snapshot(location)
     checkout = look_into(snapshot, Asked(where="validate.reference"))
     remote = checkout.origin.remote
     return replace(location, revision=snapshot.commit, here=checkout.root, remote=remote)
@@ -140,7 +141,7 @@ def fetch_location(location: Location) -> Place:
     from hfconvert.hub.checkout import Asked, check_out  # noqa: PLC0415 - huggingface_hub
     from hfconvert.hub.earlier_config import with_earlier_config  # noqa: PLC0415
 
-    snapshot = _snapshot(location.repo or "", location.revision)
+    snapshot = _snapshot(location)
     checkout = with_earlier_config(snapshot, check_out(snapshot, Asked()))
     return Place(checkout.root, checkout.origin)
 
@@ -161,7 +162,7 @@ def look_at(what: str) -> LookedAt:
     from hfconvert.recipe import parse_location  # noqa: PLC0415 - pydantic, where it is needed
 
     location = parse_location(what, subject="WHAT")
-    snapshot = _snapshot(location.repo or "", location.revision)
+    snapshot = _snapshot(location)
     return LookedAt(Listing(*list_repository(snapshot)), snapshot)
 
 
@@ -177,15 +178,12 @@ def list_what(what: str) -> Listing:
     return look_at(what).listing
 
 
-def _pinned(recipe: Recipe) -> Snapshot:
-    return _snapshot(recipe.source.repo or "", recipe.source.revision)
-
-
-def _snapshot(repo: str, revision: str | None) -> Snapshot:
+def _snapshot(place: Location | Source) -> Snapshot:
+    """The repository that is named, at the commit that its revision means now. UserError."""
     from hfconvert.hub.client import connect  # noqa: PLC0415 - huggingface_hub, where it is needed
     from hfconvert.hub.source import pin  # noqa: PLC0415
 
-    return pin(connect(), repo, revision)
+    return pin(connect(), place.repo or "", place.revision)
 
 
 def _asked(recipe: Recipe) -> Asked:
