@@ -11,6 +11,8 @@ from typing import Any, Protocol
 import pytest
 import torch
 
+from tests.sabotage.maps import FUSED, HALF
+
 
 class Done(Protocol):
     code: int
@@ -21,16 +23,6 @@ class Done(Protocol):
 
 
 Run = Callable[..., Done]
-HALF = [
-    {"permute_rope": {"names": ["*.q_proj.weight", "*.k_proj.weight"], "heads": 4, "to": "half"}}
-]
-FUSED: dict[str, Any] = {
-    "from": "model.layers.{i}.self_attn.qkv.weight",
-    "into": [f"model.layers.{{i}}.self_attn.{one}_proj.weight" for one in "qkv"],
-    "layout": "blocked",
-    "heads": 4,
-    "kv_heads": 4,
-}
 
 
 @pytest.fixture(params=["llama", "mixtral"])

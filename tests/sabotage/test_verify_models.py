@@ -12,6 +12,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from tests.sabotage.maps import FUSED, HALF
+
 State = dict[str, torch.Tensor]
 
 
@@ -25,16 +27,6 @@ class Done(Protocol):
 
 Run = Callable[..., Done]
 Spoil = Callable[[State], State]
-HALF = [
-    {"permute_rope": {"names": ["*.q_proj.weight", "*.k_proj.weight"], "heads": 4, "to": "half"}}
-]
-FUSED: dict[str, Any] = {
-    "from": "model.layers.{i}.self_attn.qkv.weight",
-    "into": [f"model.layers.{{i}}.self_attn.{one}_proj.weight" for one in "qkv"],
-    "layout": "blocked",
-    "heads": 4,
-    "kv_heads": 4,
-}
 
 
 @pytest.fixture(params=["llama", "mixtral"])

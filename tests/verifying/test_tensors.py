@@ -4,38 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
 
 import pytest
 import torch
 
-State = dict[str, torch.Tensor]
-Change = Callable[[Callable[[State], Mapping[str, torch.Tensor] | None]], None]
-CONFIG = {
-    "model_type": "llama",
-    "architectures": ["LlamaForCausalLM"],
-    "hidden_size": 8,
-    "tie_word_embeddings": True,
-    "dtype": "float32",
-}
-
-
-class Verified(Protocol):
-    """Exit code and report of a verification; see conftest."""
-
-    code: int
-    report: dict[str, Any]
-    said: str
-
-    def status(self, check: str) -> str: ...
-    def failed(self) -> set[str]: ...
-    def errors(self) -> str: ...
-    def notes(self) -> str: ...
-
-
-Verify = Callable[..., Verified]
+from tests.verifying.verified import CONFIG, Change, State, Verify
 
 
 def test_a_right_conversion_is_verified(verify: Verify, source: Path, candidate: Path) -> None:
