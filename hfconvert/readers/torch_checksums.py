@@ -5,7 +5,6 @@ torch itself does not look at them when it loads: a flipped bit passes as anothe
 
 from __future__ import annotations
 
-import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -14,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import Any
+
+from zlib_ng.zlib_ng import crc32
 
 from hfconvert.errors import Problem, source_problem
 from hfconvert.readers.torch_found import Checksum
@@ -82,7 +83,7 @@ class Passing:
             behind = start > begin + run.seen  # something before it did not pass by
             if run.seen < run.checksum.size and not behind:
                 piece = part[begin + run.seen - start : begin + run.checksum.size - start]
-                run.crc = zlib.crc32(piece, run.crc)
+                run.crc = crc32(piece, run.crc)
                 run.seen += piece.nbytes
         while first < len(runs) and runs[first].checksum.start + runs[first].checksum.size <= stop:
             first += 1

@@ -5,9 +5,10 @@ After `torch.serialization._save` and `_load` (torch 1.6 to 2.13).
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from zlib_ng.zlib_ng import crc32
 
 from hfconvert.errors import UserError
 from hfconvert.findings import Finding, warning
@@ -154,7 +155,7 @@ def crc_of(source: ByteSource, start: int, size: int) -> int:
     for begin in range(0, size, _CRC_BYTES):
         part = buffer[: size - begin]
         source.readinto(part, start + begin)
-        crc = zlib.crc32(part, crc)
+        crc = crc32(part, crc)
     return crc
 
 
