@@ -7,7 +7,8 @@ specification for F8_E4M3 (no infinity, one NaN magnitude) and F8_E5M2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,21 +46,129 @@ LAYOUTS: Mapping[str, Layout] = {
 
 def differs(result: Bits, source: Bits, from_type: DType, to_type: DType) -> Flags:
     """Where written bits are not what the source's bits round to; any NaN stands for any NaN."""
+    return unequal(from_type, to_type)(result, source)
+
+
+@cache
+def unequal(from_type: DType, to_type: DType) -> Callable[[Bits, Bits], Flags]:
+    """`differs` of two types, as a function of written bits and the source's."""
     if from_type == to_type:
-        unequal: Flags = result != source
-        return unequal
-    if from_type.code == "F32" and to_type.code == "BF16":
-        return _differs_bf16(result, source)
+        return np.not_equal
     before, after = LAYOUTS[from_type.code], LAYOUTS[to_type.code]
-    both_nan = is_nan(source, before) & is_nan(result, after)
-    if from_type.code == "F64" and to_type.code != "F32":  # through F32, as torch does
-        source, before = rounded(source, before, LAYOUTS["F32"]), LAYOUTS["F32"]
-    wrong: Flags = (result != rounded(source, before, after)) & ~both_nan
-    return wrong
+    single = LAYOUTS["F32"]
+    through = from_type.code == "F64" and to_type.code != "F32"  # as torch does
+
+    def compare(result: Bits, source: Bits) -> Flags:
+        short = rounded(source, before, single) if through else source
+        wrong: Flags = result != rounded(short, single if through else before, after)
+        if wrong.any():
+            wrong &= ~(is_nan(source, before) & is_nan(result, after))
+        return wrong
+
+    return compare
 
 
 def rounded(raw: Bits, before: Layout, after: Layout) -> Bits:
-    """Bits of `before` rounded to bits of `after`; what is too large becomes its overflow magnitude."""
+    """Bits of `before` rounded to bits of `after`; what is too large becomes its overflow, NaN some NaN."""
+    if raw.itemsize <= 2:
+        return _all_rounded(before, after).take(raw)
+    flat = raw.reshape(-1)
+    if after.mantissa >= before.mantissa:
+        return _rounded(flat, before, after).reshape(raw.shape)
+    packed, special = _shortened(flat, before, after)
+    if special is not None and special.any():
+        packed[special] = _rounded(flat[special], before, after)
+    return packed.reshape(raw.shape)
+
+
+@cache
+def _all_rounded(before: Layout, after: Layout) -> Bits:
+    """What every number of a short type is rounded to; there are 65,536 of them at most."""
+    every = np.arange(1 << (1 + before.exponent + before.mantissa)).astype(_raw(before))
+    return _rounded(every, before, after)
+
+
+class _Shortening(NamedTuple):
+    """The constants by which bits are shortened, as integers of their own width."""
+
+    shift: Any
+    added: Any
+    one: Any
+    magnitude: Any
+    infinite: Any  # the magnitude of infinity, and the bits of minus infinity
+    minus_infinite: Any
+    signed: str
+    sign_shift: Any
+    sign: Any
+    normal: Any  # the smallest number that is normal after, and how far the largest is from that
+    reach: Any
+    packed: str
+
+
+@cache
+def _shortening(before: Layout, after: Layout) -> _Shortening:
+    width, short = before.exponent + before.mantissa, after.exponent + after.mantissa
+    unit = np.dtype(_raw(before)).type
+    shift = before.mantissa - after.mantissa
+    rebased = (1 << (shift - 1)) - 1 - ((before.bias - after.bias) << before.mantissa)
+    infinite = ((1 << before.exponent) - 1) << before.mantissa
+    normal = 1 << after.mantissa
+    return _Shortening(
+        shift=unit(shift),
+        added=unit(rebased % (1 << (width + 1))),
+        one=unit(1),
+        magnitude=unit((1 << width) - 1),
+        infinite=unit(infinite),
+        minus_infinite=unit(infinite | 1 << width),
+        signed=f"i{unit().itemsize}",
+        sign_shift=unit(width - short),
+        sign=unit(1 << short),
+        normal=unit(normal),
+        reach=unit(after.largest - normal),
+        packed=_raw(after),
+    )
+
+
+def _shortened(raw: Bits, before: Layout, after: Layout) -> tuple[Bits, Flags | None]:
+    """Bits rounded in few steps of their own width, and where that is not how it is done, if anywhere.
+
+    Half of the last kept bit is added, less one where that bit is even, and the rest is cut off: right for
+    what is normal in both types, and for all that is finite where their exponents are equally wide.
+    """
+    by = _shortening(before, after)
+    if before.exponent == after.exponent:
+        return _cut(raw, by).astype(by.packed), _not_finite(raw, by)
+    kept = _cut(raw & by.magnitude, by)
+    special: Flags = kept - by.normal > by.reach
+    kept |= raw >> by.sign_shift & by.sign
+    return kept.astype(by.packed), special
+
+
+def _cut(raw: Bits, by: _Shortening) -> Bits:
+    """The bits above the shift, once a constant and the last of them were added to all of them."""
+    kept: Bits = raw >> by.shift
+    kept &= by.one
+    kept += raw
+    kept += by.added
+    kept >>= by.shift
+    return kept
+
+
+def _not_finite(raw: Bits, by: _Shortening) -> Flags | None:
+    """Where bits are infinite or NaN; None where none are, which the largest of them tells."""
+    if not raw.size or (raw.view(by.signed).max() < by.infinite and raw.max() < by.minus_infinite):
+        return None
+    found: Flags = raw & by.magnitude >= by.infinite
+    return found
+
+
+def _raw(layout: Layout) -> str:
+    """The unsigned integer that holds the bits."""
+    return f"u{(1 + layout.exponent + layout.mantissa) // 8}"
+
+
+def _rounded(raw: Bits, before: Layout, after: Layout) -> Bits:
+    """The same for every number of every pair of types, in steps of 64 bits."""
     bits = raw.astype(_INT)
     width = before.exponent + before.mantissa
     sign = (raw >> raw.dtype.type(width)).astype(_INT) & 1
@@ -67,11 +176,21 @@ def rounded(raw: Bits, before: Layout, after: Layout) -> Bits:
     significand, scale = _normal(magnitude, before)
     out = _packed(significand, scale, before.mantissa, after)
     out = np.where(magnitude > before.largest, after.overflow, out)
+    out = np.where(is_nan(raw, before), after.overflow | _quiet(after), out)
     if after.unsigned_zero:
         sign = np.where((out == 0) | (out == after.overflow), 0, sign)
     out = out | (sign << (after.exponent + after.mantissa))
-    packed: Bits = out.astype(f"u{(1 + after.exponent + after.mantissa) // 8}")
+    packed: Bits = out.astype(_raw(after))
     return packed
+
+
+def _quiet(layout: Layout) -> int:
+    """The bit that makes NaN of infinity; nothing where there is no infinity."""
+    return 1 << (layout.mantissa - 1) if _has_infinity(layout) else 0
+
+
+def _has_infinity(layout: Layout) -> bool:
+    return layout.overflow & ((1 << layout.mantissa) - 1) == 0 and not layout.unsigned_zero
 
 
 def is_nan(raw: Bits, layout: Layout) -> Flags:
@@ -81,8 +200,7 @@ def is_nan(raw: Bits, layout: Layout) -> Flags:
         alone: Flags = raw == raw.dtype.type(1 << width)
         return alone
     magnitude = raw & raw.dtype.type((1 << width) - 1)
-    infinite = layout.overflow & ((1 << layout.mantissa) - 1) == 0
-    found: Flags = magnitude > layout.largest + int(infinite)
+    found: Flags = magnitude > layout.largest + int(_has_infinity(layout))
     return found
 
 
@@ -116,16 +234,3 @@ def _packed(significand: Bits, scale: Bits, mantissa: int, after: Layout) -> Bit
     base = np.where(short > 0, 0, (scale + after.bias - 1) << after.mantissa)
     out = np.where(significand == 0, 0, base + value)
     return np.where(out > after.largest, after.overflow, out)
-
-
-def _differs_bf16(result: Bits, source: Bits) -> Flags:
-    """The common case in 32-bit steps: add half of the last kept bit, ties to even, cut."""
-    expected = source >> np.uint32(16)
-    expected &= np.uint32(1)
-    expected += np.uint32(0x7FFF)
-    expected += source
-    expected >>= np.uint32(16)
-    wrong: Flags = expected.astype(np.uint16) != result
-    if wrong.any():
-        wrong &= ~(is_nan(source, LAYOUTS["F32"]) & is_nan(result, LAYOUTS["BF16"]))
-    return wrong

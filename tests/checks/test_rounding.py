@@ -9,7 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfconvert.checks.rounding import LAYOUTS, differs, is_nan
+from hfconvert.checks import rounding
+from hfconvert.checks.rounding import LAYOUTS, differs, is_nan, rounded
 from hfconvert.tensors.dtype import BY_CODE
 
 WIDE = ["F64", "F32", "F16", "BF16"]
@@ -71,6 +72,40 @@ def test_any_other_bit_is_a_difference(before: str, after: str) -> None:
         changed = result ^ result.dtype.type(1 << bit)
         wrong = differs(changed, source, BY_CODE[before], BY_CODE[after])
         assert wrong[number].all()
+
+
+@pytest.mark.parametrize(("before", "after"), PAIRS)
+def test_a_number_is_never_right_for_nan(before: str, after: str) -> None:
+    source = _samples(before)
+    source = source[is_nan(source, LAYOUTS[before])]
+    numbers = np.arange(256) if BY_CODE[after].itemsize == 1 else _samples(after)[:70_000]
+    numbers = numbers.astype(BY_CODE[after].raw)
+    numbers = numbers[~is_nan(numbers, LAYOUTS[after])]
+    for shift in range(0, len(numbers), max(1, len(numbers) // 50)):
+        result = np.resize(np.roll(numbers, shift), source.shape)
+        assert differs(result, source, BY_CODE[before], BY_CODE[after]).all()
+
+
+@pytest.mark.parametrize("after", ["BF16", "F16", "F8_E4M3", "F8_E5M2FNUZ"])
+@pytest.mark.parametrize("payload", [0x7F800001, 0x7FFFFFFF, 0xFF800001, 0xFFFFFFFF, 0x7FFF8000])
+def test_nan_that_a_carry_would_turn_into_a_number(after: str, payload: int) -> None:
+    """Half of the last kept bit, added to these, gives infinity or runs over into the sign."""
+    source = np.array([payload], np.uint32)
+    every = np.arange(1 << (8 * BY_CODE[after].itemsize)).astype(BY_CODE[after].raw)
+    wrong = differs(every, source.repeat(len(every)), BY_CODE["F32"], BY_CODE[after])
+    assert np.array_equal(wrong, ~is_nan(every, LAYOUTS[after]))
+
+
+@pytest.mark.parametrize(("before", "after"), PAIRS)
+@pytest.mark.parametrize("shape", [(-1,), (5, -1)])
+def test_short_steps_round_as_the_long_ones(before: str, after: str, shape: Any) -> None:
+    source = _samples(before)
+    source = source[: len(source) // 5 * 5].reshape(shape)
+    found = rounded(source, LAYOUTS[before], LAYOUTS[after])
+    assert found.shape == source.shape
+    expected = rounding._rounded(source, LAYOUTS[before], LAYOUTS[after])
+    both_nan = is_nan(found, LAYOUTS[after]) & is_nan(source, LAYOUTS[before])
+    assert np.array_equal(found[~both_nan], expected[~both_nan])
 
 
 @pytest.mark.parametrize("code", LAYOUTS)
