@@ -26,7 +26,7 @@ class Sum(Protocol):
 
 
 BLOCK = 1 << 20  # bytes: about what one block of the result takes
-PART = 1 << 20  # bytes of the inner tensor that are cast at once
+PART = 3 << 18  # bytes of the inner tensor that are cast at once
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
+from hfconvert.tensors.pages import PAGE
 
-PAGE = 4096  # bytes: a multiple of every disk's block
 LEAST = 16 * PAGE  # bytes: below that a copy into the page cache is cheaper
 _DIRECT = getattr(os, "O_DIRECT", 0)
 
@@ -30,7 +29,7 @@ class WrittenFile:
                 self._direct = os.open(path, os.O_WRONLY | os.O_CLOEXEC | _DIRECT)
 
     def write(self, view: memoryview, offset: int) -> None:
-        """Write the whole view at an offset. Fastest where it lies in memory as `page_buffer` says."""
+        """Write the whole view at an offset. Fastest where it lies in memory as `pages` says."""
         first = offset + -offset % PAGE
         last = (offset + view.nbytes) // PAGE * PAGE
         if self._direct < 0 or last - first < LEAST:
@@ -48,16 +47,6 @@ class WrittenFile:
         os.close(self._ordinary)
         if self._direct >= 0:
             os.close(self._direct)
-
-
-def page_buffer(nbytes: int) -> memoryview:
-    """Memory of `nbytes` and a page that begins at a page.
-
-    What goes to `offset` in the file is placed from `offset % PAGE` on.
-    """
-    memory = np.empty(nbytes + 2 * PAGE, np.uint8)
-    start = -memory.ctypes.data % PAGE
-    return memoryview(memory)[start : start + nbytes + PAGE]
 
 
 def _write(descriptor: int, view: memoryview, offset: int) -> None:

@@ -24,10 +24,11 @@ from typing import NamedTuple
 import numpy as np
 
 from hfconvert.hashing import OrderedHash
-from hfconvert.making.direct import PAGE, WrittenFile, page_buffer
+from hfconvert.making.direct import WrittenFile
 from hfconvert.making.work import Finished, Journal, sync
 from hfconvert.planning.shards import BUFFERS, WORKERS, Placed, Shard, block_of
 from hfconvert.tensors.box import Box, blocks, offset_of, shape_of
+from hfconvert.tensors.pages import PAGE, pages
 from hfconvert.tensors.shared import Shared
 from hfconvert.tensors.source import LocalFile
 from hfconvert.tensors.tally import Loss, Tally
@@ -101,12 +102,11 @@ def execute(
     """
     settled: list[Future[None]] = []
     remaining = iter(shards)
-    desks = [[_Buffer() for _ in range(BUFFERS)] for _ in range(WORKERS)]
     with ThreadPoolExecutor(1) as settling:
         while group := list(islice(remaining, together)):
             earlier = {shard.file: journal.finished(shard.file, shard.size) for shard in group}
             new = [shard for shard in group if earlier[shard.file] is None]
-            sums = _make(new, folder, desks, advance)
+            sums = _make(new, folder, advance)
             for shard in group:
                 done = earlier[shard.file]
                 if done is not None:
@@ -149,11 +149,11 @@ def _part(folder: Path, shard: Shard) -> Path:
 def _make(
     shards: Sequence[Shard],
     folder: Path,
-    desks: Sequence[list[_Buffer]],
     advance: Callable[[int], object],
 ) -> dict[str, str]:
     """Write the shards, one worker at each desk; sha256 by file."""
     stop = threading.Event()
+    desks = [[_Buffer() for _ in range(BUFFERS)] for _ in range(WORKERS)]
     with (
         ExitStack() as stack,
         ThreadPoolExecutor(WRITERS) as writers,
@@ -231,15 +231,15 @@ class _Buffer:
     """Memory for one chunk at a time."""
 
     def __init__(self) -> None:
-        self._memory = page_buffer(0)
+        self._memory = pages(0)
         self.written: Future[None] | None = None
 
     def view(self, start: int, size: int, block: int) -> memoryview:
         """Room for what goes to byte `start` of a file, once what was there before is written."""
         self.wait()
         if size + PAGE > self._memory.nbytes:
-            self._memory = page_buffer(0)  # two at once would be one too many
-            self._memory = page_buffer(max(size, block))
+            self._memory = pages(0)  # two at once would be one too many
+            self._memory = pages(max(size, block))
         return self._memory[start % PAGE : start % PAGE + size]
 
     def wait(self) -> None:

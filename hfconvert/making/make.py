@@ -7,10 +7,11 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hfconvert.checks.first import Blocks
 from hfconvert.checks.held import Held
 from hfconvert.checks.result import Check
 from hfconvert.checks.sample import every_block, sampled_blocks
-from hfconvert.checks.tensors import NOTHING, Blocks, Compared, compare_file
+from hfconvert.checks.tensors import NOTHING, Compared, compare_file
 from hfconvert.checks.written import Written
 from hfconvert.console import Console
 from hfconvert.findings import Finding, warning

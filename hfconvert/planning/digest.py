@@ -16,11 +16,11 @@ from itertools import chain
 from threading import Event
 from typing import Any, Protocol
 
-from hfconvert.hashing import BUFFER
 from hfconvert.planning.shards import Shard
 from hfconvert.tensors.box import full
 from hfconvert.tensors.source import SourceFile
 
+READ_BYTES = 4 << 20  # read and hashed at once: seldom in the way of the threads that convert
 FORMAT = 1  # raised when the same inputs come to mean other output bytes
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
@@ -115,11 +115,11 @@ def content_hash(
 ) -> str:
     """sha256 of a source file; meaningless once `stopped` says so. UserError (exit 3) where it changed."""
     digest = hashlib.sha256()
-    buffer = memoryview(bytearray(BUFFER))
-    for start in range(0, file.size, BUFFER):
+    buffer = memoryview(bytearray(min(file.size, READ_BYTES)))
+    for start in range(0, file.size, READ_BYTES):
         if stopped():
             break
-        part = buffer[: min(BUFFER, file.size - start)]
+        part = buffer[: min(READ_BYTES, file.size - start)]
         file.readinto(part, start)
         watch(file, start, part)
         digest.update(part)

@@ -12,7 +12,7 @@ from hfconvert.tensors.checkpoint import Checkpoint, Entry
 from hfconvert.tensors.header import entry_bytes, write_header
 
 COPIED = 4 << 20  # bytes that a worker makes at once where it only reads them
-COMPUTED = 2 << 20  # where values need room of their own too
+COMPUTED = 3 << 19  # where values need room of their own too
 WORKERS = 2
 BUFFERS = 2  # blocks that a worker holds: one is made while the other is on its way to the disk
 HEADER_BYTES = 48 << 20  # a header stays below half of what the safetensors library accepts

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfconvert.making.direct import LEAST, PAGE, WrittenFile, page_buffer
+from hfconvert.making.direct import LEAST, WrittenFile
+from hfconvert.tensors.pages import PAGE, pages
 
 SIZE = 40 * PAGE + 123
 DIRECT = getattr(os, "O_DIRECT", 0)
@@ -21,7 +22,7 @@ def _write_parts(path: Path, content: bytes, cuts: Sequence[int]) -> None:
     """The content in parts, from the last to the first, each from memory that lies as it should."""
     file = WrittenFile(path)
     for start, stop in reversed(list(zip([0, *cuts], [*cuts, len(content)], strict=True))):
-        buffer = page_buffer(stop - start)
+        buffer = pages(stop - start)
         view = buffer[start % PAGE : start % PAGE + stop - start]
         view[:] = content[start:stop]
         file.write(view, start)
@@ -101,5 +102,5 @@ def test_only_whole_pages_from_page_memory_pass_by_the_cache(
 
 def test_the_buffer_begins_at_a_page() -> None:
     for nbytes in (0, 1, PAGE, 3 * PAGE + 1):
-        buffer = page_buffer(nbytes)
+        buffer = pages(nbytes)
         assert buffer.nbytes == nbytes + PAGE
