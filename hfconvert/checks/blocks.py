@@ -12,6 +12,8 @@ from hfconvert.tensors.box import Box, Shape
 from hfconvert.tensors.lazy import Mesh
 
 ROWS_BYTES = 3 << 16  # bytes of one comparison: unlike the writer's block on purpose
+WIDE_BYTES = 3 << 26  # of a comparison in slices, where values lie as in the source
+LONGEST = 1 << 17  # coordinates of one axis: each is an integer in memory
 
 
 def meshes(extent: Shape, unit: int) -> Iterator[Mesh]:
@@ -19,9 +21,23 @@ def meshes(extent: Shape, unit: int) -> Iterator[Mesh]:
 
     `unit` is the bytes of one element.
     """
+    return _meshes(extent, _steps(extent, ROWS_BYTES // unit))
+
+
+def wide_meshes(extent: Shape, unit: int) -> Iterator[Mesh]:
+    """As `meshes`, of many more rows."""
+    return _meshes(extent, _steps(extent, WIDE_BYTES // unit, LONGEST))
+
+
+def cut(mesh: Mesh, unit: int) -> Iterator[Mesh]:
+    """A wide mesh as `meshes` would have it."""
+    for part in meshes(tuple(map(len, mesh)), unit):
+        yield tuple(axis[index] for axis, index in zip(mesh, part, strict=True))
+
+
+def _meshes(extent: Shape, steps: list[int]) -> Iterator[Mesh]:
     if 0 in extent:
         return
-    steps = _steps(extent, unit)
     ranges = [range(0, size, step) for size, step in zip(extent, steps, strict=True)]
     for corner in product(*ranges):
         yield _mesh(corner, steps, extent)
@@ -49,13 +65,13 @@ def mesh_count(extent: Shape, unit: int) -> int:
     """How many meshes `meshes` gives."""
     if 0 in extent:
         return 0
-    steps = _steps(extent, unit)
+    steps = _steps(extent, ROWS_BYTES // unit)
     return prod(-(-size // step) for size, step in zip(extent, steps, strict=True))
 
 
 def mesh_at(extent: Shape, unit: int, number: int) -> Mesh:
     """The mesh of that number, as `meshes` counts them."""
-    steps = _steps(extent, unit)
+    steps = _steps(extent, ROWS_BYTES // unit)
     counts = [-(-size // step) for size, step in zip(extent, steps, strict=True)]
     corner = []
     for count, step in zip(reversed(counts), reversed(steps), strict=True):
@@ -77,10 +93,11 @@ def start_of(mesh: Mesh, extent: Shape) -> int:
     return position
 
 
-def _steps(extent: Shape, unit: int) -> list[int]:
-    steps, room = [], max(1, ROWS_BYTES // unit)
+def _steps(extent: Shape, room: int, longest: int | None = None) -> list[int]:
+    """How far a mesh of at most `room` elements reaches along each axis, `longest` at most."""
+    steps = []
     for size in reversed(extent):
-        step = max(1, min(size, room))
+        step = max(1, min(size, room, longest or size))
         steps.append(step)
         room = room // size if step == size else 0
     return list(reversed(steps))

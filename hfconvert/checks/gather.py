@@ -26,6 +26,11 @@ def values_at(place: Place) -> RawArray:
     return turned.transpose(np.argsort(axes)) if axes else turned
 
 
+def follow_each_other(place: Place) -> bool:
+    """Whether the elements of a place lie in the source as they are counted, with nothing between them."""
+    return _run_axes(place.steps) == 0
+
+
 def stride_of(steps: NDArray[np.int64]) -> int:
     """How far the first step along an axis leads; far away where there is none."""
     distance = abs(int(steps[1]) - int(steps[0])) if len(steps) > 1 else 0

@@ -26,9 +26,9 @@ from hfconvert.checks.exact import (
     half_unit,
     read_doubles,
 )
+from hfconvert.checks.first import Blocks
 from hfconvert.checks.held import Held, Norms
 from hfconvert.checks.result import Check
-from hfconvert.checks.tensors import Blocks
 from hfconvert.checks.written import header_of
 from hfconvert.lora.base import family
 from hfconvert.lora.merges import Merges, Sum

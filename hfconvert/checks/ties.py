@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from hfconvert.checks.tensors import first_difference
+from hfconvert.checks.disk import DiskFile
+from hfconvert.checks.first import first_difference
 from hfconvert.checks.written import Written
 from hfconvert.tensors.header import HeaderEntry
 from hfconvert.tensors.lazy import LazyTensor
-from hfconvert.tensors.source import LocalFile
 
 _EMBEDDING = re.compile(r"embed(?!_out)|(^|\.)(wte|shared)\.")
 
@@ -32,6 +33,14 @@ class Restored(NamedTuple):
     tensor: LazyTensor | None
 
 
+class _Stored(NamedTuple):
+    """A tensor of a written file, which lies at `path`, or on this disk no more."""
+
+    file: str
+    path: Path | None
+    entry: HeaderEntry
+
+
 def tie_faults(
     ties: Iterable[Restored], files: Mapping[str, Written], config: Path | None
 ) -> tuple[str, ...]:
@@ -45,9 +54,7 @@ def tie_faults(
     return tuple(fault for tie in known for fault in _faults(tie, stored, untied=untied))
 
 
-def _faults(
-    tie: Restored, stored: Mapping[str, tuple[LocalFile | None, HeaderEntry]], *, untied: bool
-) -> Iterator[str]:
+def _faults(tie: Restored, stored: Mapping[str, _Stored], *, untied: bool) -> Iterator[str]:
     if tie.kept not in stored:
         yield f"{tie.dropped} was left out for {tie.kept}, which is not stored"
         return
@@ -55,22 +62,21 @@ def _faults(
         yield f"{tie.dropped} is stored though it was to be left out for {tie.kept}"
     if untied and _EMBEDDING.search(tie.kept) and not _EMBEDDING.search(tie.dropped):
         yield f"{tie.dropped} was left out for {tie.kept}, but config.json says that they are untied"
-    file, entry = stored[tie.kept]
-    if tie.tensor is None or file is None:
+    kept = stored[tie.kept]
+    if tie.tensor is None or kept.path is None:
         return
-    if entry.spec.shape != tie.tensor.spec.shape:
-        yield f"{tie.dropped} is {tie.tensor.spec} in the source, {tie.kept} is {entry.spec}"
+    if kept.entry.spec.shape != tie.tensor.spec.shape:
+        yield f"{tie.dropped} is {tie.tensor.spec} in the source, {tie.kept} is {kept.entry.spec}"
         return
-    at = first_difference(file, entry, tie.tensor)
+    with closing(DiskFile(kept.path, kept.file)) as written:
+        at = first_difference(written, kept.entry, tie.tensor)
     if at is not None:
         yield f"{tie.kept} does not hold the values of {tie.dropped}: first at {at}"
 
 
-def _stored(
-    files: Mapping[str, Written],
-) -> dict[str, tuple[LocalFile | None, HeaderEntry]]:
+def _stored(files: Mapping[str, Written]) -> dict[str, _Stored]:
     return {
-        entry.name: (LocalFile.of(one.path, file) if one.path else None, entry)
+        entry.name: _Stored(file, one.path, entry)
         for file, one in files.items()
         if not isinstance(one.header, str)  # the check of the names says so
         for entry in one.header.entries
