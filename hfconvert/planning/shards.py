@@ -11,7 +11,7 @@ from hfconvert.tensors.box import full
 from hfconvert.tensors.checkpoint import Checkpoint, Entry
 from hfconvert.tensors.header import entry_bytes, write_header
 
-COPIED = 4 << 20  # bytes that a worker makes at once where it only reads them
+COPIED = 3 << 20  # bytes that a worker makes at once where it only reads them
 COMPUTED = 3 << 19  # where values need room of their own too
 WORKERS = 2
 BUFFERS = 2  # blocks that a worker holds: one is made while the other is on its way to the disk
