@@ -6,6 +6,7 @@ gives whole pages from multiples of a page, into memory that begins at one (`ope
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import deque
 from collections.abc import Iterator
@@ -24,10 +25,12 @@ _DIRECT = getattr(os, "O_DIRECT", 0)
 
 
 class DiskFile:
-    """A file on local disk, read by one or more threads, and ahead of them by its own. To be closed."""
+    """A file on local disk that is read ahead. To be closed. OSError where it is gone."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.file = LocalFile.of(path, name)
+        if not path.is_file():
+            raise OSError(errno.EINVAL, "it is no file any longer", str(path))
         self._ahead = ThreadPoolExecutor(AHEAD)
         self._direct = -1
         if _DIRECT:
@@ -43,7 +46,7 @@ class DiskFile:
             yield from [memoryview(read(self.file, start, start + size))] if size else []
             return
         parts = iter(_parts(size, unit))
-        desks = cycle([pages(STRETCH_BYTES) for _ in range(1 + AHEAD)])
+        desks = cycle([pages(STRETCH_BYTES + PAGE) for _ in range(1 + AHEAD)])
 
         def ahead(part: range) -> Future[memoryview]:
             return self._ahead.submit(self._read, next(desks), start + part.start, len(part))
@@ -57,7 +60,8 @@ class DiskFile:
     def _read(self, memory: memoryview, start: int, size: int) -> memoryview:
         """Bytes `start` to `start + size`, somewhere in that memory."""
         first = start // PAGE * PAGE
-        last = min(-(start + size) // PAGE * -PAGE, self.file.size)
+        stop = start + size  # read to there at least: where the file ends before, that is said
+        last = max(stop, min(-stop // PAGE * -PAGE, self.file.size))
         part = memory[: last - first]
         done = self._read_pages(part, first)
         self.file.readinto(part[done:], first + done)

@@ -65,7 +65,11 @@ def compare_file(
     entries = [entry for entry in header.entries if entry.name not in apart]
     absent = {name for name in tensors if name not in apart} - {entry.name for entry in entries}
     missing = Compared(0, 0, tuple(f"{name} is not in {file}" for name in sorted(absent)))
-    with closing(DiskFile(path, file)) as written:
+    try:
+        opened = DiskFile(path, file)
+    except OSError as error:
+        return Compared(0, 0, (f"{file} cannot be opened: {error.strerror or error}",))
+    with closing(opened) as written:
         found = (_compare(written, entry, tensors.get(entry.name), blocks) for entry in entries)
         return reduce(Compared.__add__, found, missing)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from safetensors.torch import save_file
 
 from hfconvert.checks.ties import Restored, tie_faults
 from hfconvert.checks.written import open_written
+from hfconvert.errors import UserError
 from hfconvert.tensors.header import read_header
 from hfconvert.tensors.lazy import LazyTensor
 from hfconvert.tensors.leaf import Leaf
@@ -97,3 +99,15 @@ def test_without_values_only_names_are_held(tmp_path: Path, weight: torch.Tensor
     save_file({EMBED: weight * 2}, tmp_path / "written.safetensors")
     files = {"written": open_written(tmp_path / "written.safetensors", "written")}
     assert tie_faults([Restored(EMBED, HEAD, None)], files, None) == ()
+
+
+def test_a_file_that_became_shorter_restores_nothing(tmp_path: Path) -> None:
+    state = {EMBED: torch.arange(200_000, dtype=torch.float32)}
+    save_file({HEAD: state[EMBED]}, tmp_path / "source.safetensors")
+    path = tmp_path / "written.safetensors"
+    save_file(state, path)
+    files = {"written": open_written(path, "written")}
+    tie = Restored(EMBED, HEAD, lazy(tmp_path / "source.safetensors", HEAD))
+    os.truncate(path, path.stat().st_size - 4)
+    with pytest.raises(UserError, match="it ends at byte"):
+        tie_faults([tie], files, None)
