@@ -6,13 +6,13 @@ arithmetic. Bits count: signed zeros and NaN payloads differ, except where a val
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hfconvert.checks.blocks import box_of, meshes
 from hfconvert.checks.gather import values_at
-from hfconvert.checks.rounding import LAYOUTS, differs, is_nan, rounded
+from hfconvert.checks.rounding import LAYOUTS, differs, is_finite, is_nan, rounded
 from hfconvert.tensors.dtype import DType
 from hfconvert.tensors.lazy import LazyTensor, Mesh, Place, RawArray
 
@@ -44,26 +44,33 @@ def can_compare(before: DType, after: DType) -> bool:
     return before == after or (before.code in LAYOUTS and after.code in LAYOUTS)
 
 
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How a candidate differs from its source, and how many finite values of that overflow in it."""
+
+    difference: Difference | None
+    overflow: int
+
+
 def difference(source: LazyTensor, candidate: LazyTensor) -> Difference | None:
     """How the candidate differs from the source, or None. Shapes are equal, types can be compared."""
+    return held_against(source, candidate).difference
+
+
+def held_against(source: LazyTensor, candidate: LazyTensor) -> Comparison:
+    """The candidate held against the source. Shapes are equal, types can be compared."""
     raw = candidate.spec.dtype.raw
     found: Difference | None = None
+    overflow = 0
     for mesh in meshes(candidate.extent, raw.itemsize):
         result = np.empty(tuple(len(axis) for axis in mesh), raw)
         candidate.fill(result, box_of(mesh))
         for place in source.where(mesh):
             part = result[np.ix_(*place.select)] if place.select else result
-            found = _added(found, _of_part(place, part, mesh, candidate.spec.dtype))
-    if found is None:
-        return None
-    return Difference(
-        found.count,
-        candidate.spec.elements,
-        found.first,
-        found.source,
-        found.candidate,
-        found.largest,
-    )
+            values = values_at(place)
+            found = _added(found, _of_part(place, values, part, mesh, candidate.spec.dtype))
+            overflow += _overflowing(values, place.dtype, part, candidate.spec.dtype)
+    return Comparison(found and replace(found, values=candidate.spec.elements), overflow)
 
 
 def shown(raw: RawArray, dtype: DType) -> str:
@@ -76,8 +83,19 @@ def shown(raw: RawArray, dtype: DType) -> str:
     return "true" if dtype.kind == "bool" and raw else f"0x{raw.tobytes()[::-1].hex()}"
 
 
-def _of_part(place: Place, part: RawArray, mesh: Mesh, dtype: DType) -> Difference | None:
-    values = values_at(place)
+def _overflowing(source: RawArray, before: DType, result: RawArray, after: DType) -> int:
+    """How many finite numbers became infinite, or NaN where a type has no infinity."""
+    if before == after or before.code not in LAYOUTS or after.code not in LAYOUTS:
+        return 0
+    gone = ~is_finite(result, LAYOUTS[after.code])
+    return (
+        int(np.count_nonzero(gone & is_finite(source, LAYOUTS[before.code]))) if gone.any() else 0
+    )
+
+
+def _of_part(
+    place: Place, values: RawArray, part: RawArray, mesh: Mesh, dtype: DType
+) -> Difference | None:
     wrong = differs(part, values, place.dtype, dtype)
     count = int(np.count_nonzero(wrong))
     if not count:

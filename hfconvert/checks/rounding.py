@@ -184,6 +184,15 @@ def _rounded(raw: Bits, before: Layout, after: Layout) -> Bits:
     return packed
 
 
+def is_finite(raw: Bits, layout: Layout) -> Flags:
+    """Where raw bits are a finite number."""
+    if layout.unsigned_zero:
+        return ~is_nan(raw, layout)
+    width = layout.exponent + layout.mantissa
+    found: Flags = raw & raw.dtype.type((1 << width) - 1) <= layout.largest
+    return found
+
+
 def _quiet(layout: Layout) -> int:
     """The bit that makes NaN of infinity; nothing where there is no infinity."""
     return 1 << (layout.mantissa - 1) if _has_infinity(layout) else 0

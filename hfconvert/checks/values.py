@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from hfconvert.checks.correspond import Correspondence
-from hfconvert.checks.differences import Difference, can_compare, difference
+from hfconvert.checks.differences import Comparison, Difference, can_compare, held_against
 from hfconvert.checks.kinship import kinship
 from hfconvert.checks.result import Check
 from hfconvert.findings import Finding, info
@@ -65,33 +65,38 @@ def check_found_values(
     compared = [pair for pair in pairs if _comparable(source[pair[1]], candidate[pair[0]])]
     tasks = Shared(iter(compared))
 
-    def work() -> dict[Pair, Difference]:
+    def work() -> dict[Pair, Comparison]:
         found = {}
         for theirs, ours in tasks:
-            one = difference(source[ours], candidate[theirs])
-            if one is not None:
-                found[theirs, ours] = one
+            found[theirs, ours] = held_against(source[ours], candidate[theirs])
             advance(candidate[theirs].spec.nbytes)
         return found
 
     with ThreadPoolExecutor(WORKERS) as pool:
         parts = [pool.submit(work) for _ in range(WORKERS)]
-        found = {pair: one for part in parts for pair, one in part.result().items()}
+        held = {pair: one for part in parts for pair, one in part.result().items()}
+    found = {pair: one.difference for pair, one in held.items() if one.difference is not None}
     differing = [pair for pair in compared if pair in found]
+    overflows = [
+        f"{theirs}: {held[theirs, ours].overflow} of {candidate[theirs].spec.elements} values "
+        f"overflow {candidate[theirs].spec.dtype}"
+        for theirs, ours in compared
+        if held[theirs, ours].overflow
+    ]
+    said = [f"{len(differing)} tensors differ: {listed(one for one, _ in differing)}"]
     check = Check(
         "tensors",
-        "fail" if differing else "pass",
+        "fail" if differing or overflows else "pass",
         {
             "tensors": len(compared),
             "values": sum(candidate[theirs].spec.elements for theirs, _ in compared),
             "different": len(differing),
         },
         {"tensors": len(compared), "different": 0},
-        f"{len(differing)} tensors differ: {listed(theirs for theirs, _ in differing)}"
-        if differing
-        else "",
+        "; ".join([*(said if differing else []), *overflows[:10]]),
     )
-    return check, tuple(_described(differing, found, source, candidate))
+    errors = [_error("tensors", "", one) for one in overflows[:SHOWN]]
+    return check, (*_described(differing, found, source, candidate), *errors)
 
 
 def _comparable(source: LazyTensor, candidate: LazyTensor) -> bool:

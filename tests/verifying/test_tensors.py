@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from tests.verifying.verified import CONFIG, Change, State, Verify
 
@@ -276,3 +277,20 @@ def test_a_recipe_explains_what_lies_between(
     assert wrong.failed() == {"dtypes"}
     assert "the recipe says F32, and 13 tensors are BF16: `model.embed_tokens" in wrong.errors()
     assert "without a recipe" not in wrong.notes()
+
+
+@pytest.mark.parametrize("target", [torch.float16, torch.float8_e4m3fn])
+def test_a_cast_that_overflowed_is_a_fault_though_every_value_is_what_it_is_rounded_to(
+    verify: Verify, tmp_path: Path, target: torch.dtype
+) -> None:
+    values = torch.tensor([1.0, -3e38, 70_000.0, torch.inf, torch.nan, 0.0])
+    for name, state in (("source", values), ("candidate", values.to(target))):
+        folder = tmp_path / name
+        folder.mkdir()
+        if target is torch.float8_e4m3fn and name == "candidate":
+            state.view(torch.uint8)[1:4] = torch.tensor([0xFF, 0x7F, 0x7F], dtype=torch.uint8)
+        save_file({"w": state}, folder / "model.safetensors")
+    done = verify(tmp_path / "source", tmp_path / "candidate")
+    assert done.code == 1
+    assert done.failed() == {"tensors"}
+    assert "w: 2 of 6 values overflow" in done.errors()

@@ -37,11 +37,15 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A check, what it found beside, and the versions of the libraries that had a part in it."""
+    """A check, what it found beside, and the versions of the libraries that had a part in it.
+
+    `missing` are the names that the class would make up on loading.
+    """
 
     check: Check
     findings: tuple[Finding, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
 
 
 def check_architecture(model: Model, specs: Mapping[str, TensorSpec]) -> Outcome:
@@ -69,7 +73,7 @@ def check_architecture(model: Model, specs: Mapping[str, TensorSpec]) -> Outcome
     )
     check = _check(answer, table, changed=model.changed)
     findings = (*_dropped_findings(answer, left_out), *_findings(answer, changed=model.changed))
-    return Outcome(check, findings, answer["versions"])
+    return Outcome(check, findings, answer["versions"], tuple(table["missing"]))
 
 
 def check_reference(
