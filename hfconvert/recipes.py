@@ -11,6 +11,7 @@ from hfconvert.recipe.positions import Mark
 RECIPES = (".yaml", ".yml", ".json")
 MOST = 1 << 20  # bytes of a file of another name that could be a recipe
 OPTION = Mark(0, 0, "--output")
+_POINTER = "version https://git-lfs"  # what lies in place of a file that Git LFS did not fetch
 NAME = "hfconvert-init.yaml"  # how positions in a recipe that no file holds are shown
 
 
@@ -35,7 +36,7 @@ def is_recipe(what: str) -> bool:
             text = file.read(MOST).decode()
     except (OSError, UnicodeDecodeError):  # what reads it says what is wrong
         return named
-    return "\0" not in text and "version" in text
+    return "\0" not in text and "version" in text and not text.startswith(_POINTER)
 
 
 def _written_to(loaded: Recipe, output: Path) -> Recipe:

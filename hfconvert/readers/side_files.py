@@ -42,12 +42,14 @@ _WEIGHTS = (
     "model.ckpt.*",
 )
 _TRAINING = (
-    *(pattern for pattern in NO_WEIGHTS if pattern != "tokenizer*"),
     "trainer_state.json",
     "events.out.tfevents.*",
     RECORD,
     "*.part",
 )
+# What a training run writes beside the weights, unless its ending says that it is text.
+_STATES = tuple(pattern for pattern in NO_WEIGHTS if pattern != "tokenizer*")
+_TEXT = (".json", ".yaml", ".yml", ".txt", ".md", ".py")
 _TEMPLATES = "additional_chat_templates"  # the one folder of text that loaders look into
 _FOLDERS = (".*", "checkpoint-*", "global_step*", "iter_*", "runs", "logs", "__pycache__", "wandb")
 # Beside a single file that was named, only files that loaders know by name belong to it.
@@ -98,7 +100,13 @@ def is_side_file(name: str) -> bool:
     """Whether a file of this place in a folder is copied beside the weights, by its name alone."""
     *folders, last = name.split("/")
     hidden = last.startswith(".") or any(_matches(folder, _FOLDERS) for folder in folders)
-    return not hidden and not _matches(last, (*_WEIGHTS, *_TRAINING))
+    return not hidden and not _is_left_out(last)
+
+
+def _is_left_out(last: str) -> bool:
+    """Whether a file of this name holds weights, or the state of a training run."""
+    state = _matches(last, _STATES) and not last.endswith(_TEXT)
+    return state or _matches(last, (*_WEIGHTS, *_TRAINING))
 
 
 def _side_files(root: Path, weights: Container[str], *, alone: bool) -> SideFiles:
@@ -106,7 +114,7 @@ def _side_files(root: Path, weights: Container[str], *, alone: bool) -> SideFile
     for name in sorted(_walk(root, deep=not alone)):
         if name in weights or (alone and not _matches(name, _KNOWN)):
             continue
-        if not alone and _matches(name.rpartition("/")[2], (*_WEIGHTS, *_TRAINING)):
+        if not alone and _is_left_out(name.rpartition("/")[2]):
             left_out.append(name)
         elif _is_text(name) and (root / name).is_file():
             copied.append(LocalFile.of(root / name, name))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -125,3 +127,13 @@ def test_52_a_zip_without_checksums_is_read(tiny: State, store: Store, convert: 
     finally:
         torch.serialization.set_crc32_options(computed)
     assert convert(source).holds(tiny)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin", "weights"])
+def test_47_a_pointer_that_is_named_alone_is_no_recipe(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(POINTER)
+    command = [sys.executable, "-m", "hfconvert", "run", str(path), "--output", str(tmp_path / "o")]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 3, ran.stderr
+    assert "LFS pointer" in ran.stderr

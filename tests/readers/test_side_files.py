@@ -147,3 +147,11 @@ def test_files_that_may_not_be_looked_at_are_said(tmp_path: Path) -> None:
             look(tmp_path)
         assert raised.value.exit == Exit.SOURCE
         assert raised.value.problems[0].subject == str(tmp_path / "config.json")
+
+
+def test_text_is_copied_though_its_name_is_that_of_a_training_state(tmp_path: Path) -> None:
+    text = ["optimizer_config.json", "scaler.json", "scheduler_config.json", "scheduler/notes.md"]
+    states = ["optimizer.pt", "scaler.pt", "scheduler.bin", "rng_state_0.pth", "optimizer"]
+    sides = _sides(tmp_path, *text, *states)
+    assert _copied(sides) == sorted(text)
+    assert sides.left_out == tuple(sorted(states))
