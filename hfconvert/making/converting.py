@@ -34,7 +34,7 @@ from hfconvert.planning.digest import Identity, Remembered, identifying, unknown
 from hfconvert.planning.plan import Plan
 from hfconvert.proving.conversion import conversion_of
 from hfconvert.proving.logits import prove_logits
-from hfconvert.proving.models import Allowed, prove_architecture
+from hfconvert.proving.models import Allowed, prove_architecture, unproved_ties
 from hfconvert.readers.torch_checksums import Passing, looking_for_flips
 from hfconvert.readers.torch_found import Checksum
 from hfconvert.recipe import Recipe
@@ -110,7 +110,8 @@ def converting(asked: Asked, console: Console, maker: Maker) -> Iterator[Convert
     where = recipe.position("output", "path")
     conversion = conversion_of(planned)
     loadable = prove_architecture(conversion, recipe, asked.allowed)
-    fits = _and(Result((), ()), (loadable.check,), loadable.findings, loadable.versions)
+    said = (*loadable.findings, *unproved_ties(planned.ties, conversion.config, loadable))
+    fits = _and(Result((), ()), (loadable.check,), said, loadable.versions)
     if fits.failed:
         raise ChecksFailedError(asked.report("failed", planned, fits))
     passing = Passing(_checksums(planned, recipe))
@@ -123,7 +124,7 @@ def converting(asked: Asked, console: Console, maker: Maker) -> Iterator[Convert
         looking_for_flips(passing, identities) as flips,
     ):
         made = maker(planned, folder, journal, recipe, console)
-        made = _and(made, (loadable.check,), loadable.findings, loadable.versions)
+        made = _and(made, (loadable.check,), said, loadable.versions)
         if not made.failed and all(check.name != "logits" for check in made.checks):
             outcomes = prove_logits(conversion, recipe, folder, asked.allowed, made.checks)
             made = _and(made, outcomes.checks, outcomes.findings, outcomes.versions)

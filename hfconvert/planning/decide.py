@@ -149,6 +149,11 @@ def kept_name(names: Iterable[str]) -> str:
     return min(candidates, key=lambda name: (*_preference(name), candidates.index(name)))
 
 
+def ties_head(tie: Tie) -> bool:
+    """Whether it is the tie of an input embedding and a head, which a tied configuration restores."""
+    return _is_embedding(tie.kept) and not _is_embedding(tie.dropped)
+
+
 def _is_embedding(name: str) -> bool:
     return _preference(name)[0] <= 1
 

@@ -5,8 +5,10 @@ Only a process of their own imports torch (`checks/isolated.py`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hfconvert.checks.architecture.check import (
     Model,
@@ -16,7 +18,11 @@ from hfconvert.checks.architecture.check import (
     skipped,
 )
 from hfconvert.errors import UserError, recipe_problem
+from hfconvert.findings import Finding, warning
+from hfconvert.keymap.fold import listed
+from hfconvert.planning.decide import Tie, ties_head
 from hfconvert.proving.conversion import Conversion
+from hfconvert.readers.config import tied_embeddings
 from hfconvert.readers.load import Wanted, load
 from hfconvert.recipe import Recipe
 from hfconvert.tensors.lazy import TensorSpec
@@ -49,6 +55,28 @@ def prove_architecture(conversion: Conversion, recipe: Recipe, allowed: Allowed)
         dropped=conversion.dropped,
     )
     return check_architecture(model, conversion.specs)
+
+
+def unproved_ties(
+    ties: Sequence[Tie], config: Mapping[str, Any] | None, loadable: Outcome
+) -> Iterator[Finding]:
+    """Names that were left out as ties, where nothing shows that a loader restores them."""
+    lost = [tie for tie in ties if tie.dropped in loadable.missing]
+    if lost:
+        message = "lie over one storage with others, but the class does not restore them"
+        yield _unrestored(lost, message, "write them too, by a step")
+    elif loadable.check.status == "skipped":
+        unsaid = [tie for tie in ties if not (tied_embeddings(config) and ties_head(tie))]
+        message = "were left out as ties, and nothing proves that a loader restores them"
+        why = f"`architecture` was skipped, {loadable.check.detail}; to write them too, add a step"
+        if unsaid:
+            yield _unrestored(unsaid, message, why)
+
+
+def _unrestored(ties: Sequence[Tie], message: str, hint: str) -> Finding:
+    names = listed([tie.dropped for tie in ties])
+    step = f"untie: {{{ties[0].dropped}: {ties[0].kept}}}"
+    return warning("ties", "", f"{message}: {names}", f"{hint} `{step}`")
 
 
 def reference_folder(recipe: Recipe) -> Path | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -195,3 +198,54 @@ def test_8_a_tie_whose_kept_name_a_later_step_drops_fails(store: Store, convert:
     done = convert(store({"pytorch_model.bin": state}), key_map=steps)
     assert done.code == 1
     assert "head.weight was left out for emb.weight, which is not stored" in done.findings("error")
+
+
+LOWER, UPPER = (f"model.layers.{layer}.mlp.up_proj.weight" for layer in range(2))
+
+
+def test_a_tie_that_the_class_does_not_restore_is_named_with_the_step_that_mends_it(
+    tiny_tied: State, config_tied: dict[str, Any], store: Store, convert: Convert
+) -> None:
+    from transformers import LlamaForCausalLM
+
+    shared = {**tiny_tied, UPPER: tiny_tied[LOWER]}
+    source = store({"pytorch_model.bin": shared}, config=config_tied)
+    done = convert(source, output="failed", validate={"architecture": "auto"})
+    assert done.code == 1
+    assert f"the class does not restore them: `{UPPER}`" in done.findings("warning")
+    assert f"untie: {{{UPPER}: {LOWER}}}" in json.dumps(done.document)
+    mended = convert(source, key_map=[{"untie": {UPPER: LOWER}}], validate={"architecture": "auto"})
+    assert mended.code == 0
+    assert same(reload(LlamaForCausalLM, mended.output), shared)
+
+
+def test_a_tie_that_nothing_shows_to_be_restored_is_said(
+    tiny_tied: State, config_tied: dict[str, Any], store: Store, convert: Convert
+) -> None:
+    shared = {**tiny_tied, UPPER: tiny_tied[LOWER]}
+    done = convert(store({"pytorch_model.bin": shared}, config=config_tied))
+    assert f"nothing proves that a loader restores them: `{UPPER}`" in done.findings("warning")
+    usual = convert(
+        store({"pytorch_model.bin": tiny_tied}, config=config_tied, folder="usual"), output="second"
+    )
+    assert "nothing proves" not in usual.findings("warning")
+
+
+def test_a_lost_tie_of_somebodys_conversion_is_a_fault(
+    tiny_tied: State, config_tied: dict[str, Any], store: Store, convert: Convert
+) -> None:
+    shared = {**tiny_tied, UPPER: tiny_tied[LOWER]}
+    source = store({"pytorch_model.bin": shared}, config=config_tied)
+    candidate = convert(source).output
+    done = verify(source, candidate)
+    checks = {one["name"]: one for one in done["checks"]}
+    assert (done["status"], checks["architecture"]["status"]) == ("failed", "fail")
+    assert f"1 missing: `{UPPER}`" in checks["architecture"]["detail"]
+
+
+def verify(source: Path, candidate: Path) -> dict[str, Any]:
+    """The report of `hfconvert verify`, in a process of its own."""
+    command = [sys.executable, "-m", "hfconvert", "verify", str(source), str(candidate), "--json"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "Traceback" not in ran.stderr, ran.stderr
+    return dict(json.loads(ran.stdout))
