@@ -145,6 +145,12 @@ def _closing(document: Mapping[str, Any]) -> Iterator[str]:
     seconds = document.get("seconds")
     if seconds is not None:
         yield f"Took {seconds:.1f} s, peak memory {human(document['peak_memory_bytes'])}."
+    opening = document.get("opening")
+    if opening:
+        before, after = (
+            f"{1000 * opening[f'{when}_seconds']:.1f} ms" for when in ("before", "after")
+        )
+        yield f"Opens in {after}, was {before} (to the first tensor, read by hfconvert)."
     if document["versions"]:
         used = (f"{name} {number}" for name, number in document["versions"].items())
         yield f"With {plain(', '.join(used))}."

@@ -58,6 +58,9 @@ def test_what_was_done_stands_in_it(ran: Any) -> None:
     assert "| tensors | passed | tensors 2, values 44, different 0 |  |" in text
     assert "body 1 F32 -\\> 1 F16" in text
     assert "No pickle was executed." in text
+    opening = document["opening"]
+    before, after = (f"{1000 * opening[f'{when}_seconds']:.1f} ms" for when in ("before", "after"))
+    assert f"Opens in {after}, was {before} (to the first tensor, read by hfconvert)." in text
     assert f"Digest `{document['digest']}`." in text
 
 
