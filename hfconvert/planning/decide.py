@@ -16,6 +16,7 @@ from typing import Any
 from hfconvert.errors import Problem, raise_any, source_problem, values_problem
 from hfconvert.findings import Finding, info, warning
 from hfconvert.keymap.applied import Applied, ClaimedTie, is_untied
+from hfconvert.keymap.fold import listed
 from hfconvert.readers.config import tied_embeddings
 from hfconvert.tensors.checkpoint import Checkpoint, Entry
 from hfconvert.tensors.compare import same_values
@@ -63,10 +64,11 @@ class Decided:
 def decide(applied: Applied, config: Mapping[str, Any] | None) -> Decided:
     """Find ties and overlaps; keep one name of each tie. Reads values only of pairs that may be equal.
 
-    UserError (exit 1) where a `tie` step claims a tie of tensors with different values.
+    UserError (exit 1) where a `tie` step claims a tie of tensors with different values, (exit 3) where
+    weights are placeholders without data.
     """
     checkpoint = applied.checkpoint
-    raise_any(_false_claims(applied.ties))
+    raise_any([*_false_claims(applied.ties), *_placeholders(checkpoint)])
     said_untied = tied_embeddings(config) is False
     ties, findings = [], []
     for tie in ties_by_storage(checkpoint):
@@ -195,6 +197,23 @@ def _false_claims(claims: Iterable[ClaimedTie]) -> Iterator[Problem]:
                 subject=claim.subject,
                 check="ties",
             )
+
+
+def _placeholders(checkpoint: Checkpoint) -> Iterator[Problem]:
+    """Weights of the shape [0]: what a process writes of parameters that lie with the others."""
+    empty = [
+        name
+        for name, entry in checkpoint.items()
+        if name.endswith("weight") and entry.tensor.spec.shape == (0,)
+    ]
+    if empty:
+        yield source_problem(
+            f"weights have the size 0: {listed(empty)}",
+            why="they are placeholders, as ZeRO stage 3 leaves them where nobody gathered the parameters",
+            do="write the checkpoint with all of its parameters gathered, or drop these names",
+            subject=empty[0],
+            check="tensors",
+        )
 
 
 def _written_twice(tie: Tie) -> Finding:

@@ -137,3 +137,15 @@ def test_47_a_pointer_that_is_named_alone_is_no_recipe(tmp_path: Path, name: str
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 3, ran.stderr
     assert "LFS pointer" in ran.stderr
+
+
+def test_weights_of_the_size_0_are_placeholders(
+    tiny: State, store: Store, convert: Convert
+) -> None:
+    name = "model.layers.1.mlp.up_proj.weight"
+    source = store({"pytorch_model.bin": {**tiny, name: torch.empty(0), "rest": torch.empty(0)}})
+    done = convert(source)
+    assert done.code == 3
+    assert f"weights have the size 0: `{name}`" in done.findings("error")
+    rest = convert(source, output="rest", key_map=[{"drop": [name]}])
+    assert rest.code == 0  # an empty tensor of another name is one
