@@ -111,9 +111,7 @@ def _as_the_source(outcome: Outcome, conversion: Conversion) -> Outcome:
     """The outcome; that the source's own names and shapes do not fit is no fault of a conversion."""
     if outcome.check.status != "fail" or conversion.renamed or conversion.way == "made":
         return outcome
-    if conversion.tied.intersection(
-        outcome.missing
-    ):  # the source holds these under their own names
+    if conversion.tied.intersection(outcome.missing):  # the source has these by their own names
         return outcome
     detail = f"the source's own names and shapes do not fit: {outcome.check.detail}"
     said = warning(

@@ -19,7 +19,7 @@ from hfconvert.checks.tensors import compare_file
 from hfconvert.dtypes.cast import Cast
 from hfconvert.tensors.dtype import BY_CODE
 from hfconvert.tensors.header import write_header
-from hfconvert.tensors.lazy import LazyTensor, Place, TensorSpec
+from hfconvert.tensors.lazy import LazyTensor, Place, RawArray, TensorSpec
 from hfconvert.tensors.leaf import Leaf
 from hfconvert.tensors.simplify import side_by_side
 from hfconvert.tensors.source import LocalFile
@@ -100,12 +100,17 @@ def test_joined_tensors_are_compared_where_each_of_them_lies(
     assert found == (f"w differs first at {tuple(map(int, at))}",)
 
 
+def ten_rows(recorder: Callable[[bytes], Any]) -> tuple[RawArray, Any, Leaf]:
+    """Sixty values, the source that they lie in, and the tensor of them."""
+    values = np.arange(60, dtype=np.float32)
+    source = recorder(values.tobytes())
+    return values, source, Leaf.packed(TensorSpec(BY_CODE["F32"], (10, 6)), source, 0)
+
+
 def test_values_in_a_row_are_read_in_slices(
     recorder: Callable[[bytes], Any], tmp_path: Path
 ) -> None:
-    values = np.arange(60, dtype=np.float32)
-    source = recorder(values.tobytes())
-    tensor = Leaf.packed(TensorSpec(BY_CODE["F32"], (10, 6)), source, 0)
+    values, source, tensor = ten_rows(recorder)
     assert differences(written_as(tmp_path, tensor, values.tobytes()), tensor) == ()
     assert [start for start, _ in source.reads] == [
         stop for _, stop in [(0, 0), *source.reads[:-1]]
@@ -117,9 +122,7 @@ def test_values_in_a_row_are_read_in_slices(
 def test_reading_stops_at_the_first_difference(
     recorder: Callable[[bytes], Any], tmp_path: Path
 ) -> None:
-    values = np.arange(60, dtype=np.float32)
-    source = recorder(values.tobytes())
-    tensor = Leaf.packed(TensorSpec(BY_CODE["F32"], (10, 6)), source, 0)
+    values, source, tensor = ten_rows(recorder)
     other = values.copy()
     other[3] = -1
     found = differences(written_as(tmp_path, tensor, other.tobytes()), tensor)
